@@ -178,6 +178,8 @@ static void a_permutation_has_each_number_once(void **state)
             if (at >= n || seen[at] == n)
                 fail_msg("n = %u: element %u is %llu, which occurred before", n, i, (unsigned long long)at);
             seen[at] = (uint16_t)n;
+            if (i < 100 && yk_perm_find(&p, at) != i)
+                fail_msg("n = %u: %llu is element %u", n, (unsigned long long)at, i);
         }
     }
 }

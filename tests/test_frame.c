@@ -3,6 +3,7 @@
 #include "read_all.h"
 
 #include "data/columns.h"
+#include "data/dataset.h"
 #include "data/frame.h"
 #include <yoke.h>
 
@@ -201,6 +202,21 @@ static const char *const options[] = {
     "categorical=city,long,view,plan,code&encode=onehot&scale=standard",
 };
 
+/* In memory, training data is in the same random order. */
+static void compare_order(const char *csv_spec, yk_frame *f)
+{
+    yk_dataset want, got;
+    yk_source *s;
+    assert_int_equal(
+        yk_dataset_open(csv_spec, YK_SPLIT_TRAIN, &(yk_source_options){0}, YK_STREAM_NEVER, &want), YK_OK);
+    assert_int_equal(yk_source_from_frame(f, &(yk_source_options){0}, &s), YK_OK);
+    assert_int_equal(yk_dataset_take(s, YK_SPLIT_TRAIN, YK_STREAM_NEVER, &got), YK_OK);
+    assert_true(want.shuffled && got.shuffled);
+    assert_same(want.rows, got.rows);
+    yk_dataset_fini(&want);
+    yk_dataset_fini(&got);
+}
+
 /* once: the label is the column `flag`; otherwise, the labels of the caller. */
 static void compare(const char *given, bool once)
 {
@@ -229,6 +245,8 @@ static void compare(const char *given, bool once)
         yk_rows_fini(&got);
     }
     yk_source_free(s);
+    if (!once)
+        compare_order(csv_spec, f);
     yk_frame_free(f);
     assert_int_equal(released, 4); /* the stream, its schema and two arrays */
     yk_rows_fini(&want);
@@ -341,6 +359,10 @@ static void fails(yk_status want, const char *message)
 static void bad_tables_are_refused(void **state)
 {
     (void)state;
+    make_table();
+    yk_frame *f;
+    assert_int_equal(make_frame(options[0], labels, true, &f), YK_EUSAGE);
+    assert_message("frame: the label and the weight of a stream must be columns of the stream");
     make_table();
     schemas[5].format = "d:19,2";
     fails(YK_EDATA, "column 6 (big): values of the type decimal are not supported");

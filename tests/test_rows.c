@@ -224,6 +224,16 @@ static void fields_stay_with_their_entries(void **state)
     assert_int_equal(yk_rows_shuffled_copy(&all, 1, 7, &one), YK_OK); /* the blocks do not matter */
     assert_memory_equal(one.start, rows.start, (N + 1) * sizeof *one.start);
     assert_memory_equal(one.index, rows.index, one.start[N] * sizeof *one.index);
+    yk_rows_fini(&one);
+    yk_scatter s; /* the same order */
+    assert_int_equal(yk_scatter_init(&s, &all, N, LONG, 7, &one), YK_OK);
+    assert_true(yk_scatter_put(&s, &all, 0));
+    yk_scatter_end(&s);
+    assert_memory_equal(one.start, rows.start, (N + 1) * sizeof *one.start);
+    assert_memory_equal(one.index, rows.index, one.start[N] * sizeof *one.index);
+    assert_memory_equal(one.field, rows.field, one.start[N] * sizeof *one.field);
+    assert_int_equal(yk_rows_set_weight(&all, 2.0f), YK_OK);
+    assert_false(yk_scatter_put(&s, &all, 0));
     yk_rows_fini(&all);
     yk_rows_fini(&one);
     for (size_t i = 0; i < rows.start[N]; i++)

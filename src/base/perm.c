@@ -42,3 +42,16 @@ uint64_t yk_perm_at(const yk_perm *p, uint64_t i)
     } while (i >= p->n);
     return i;
 }
+
+uint64_t yk_perm_find(const yk_perm *p, uint64_t value)
+{
+    do {
+        uint32_t left = (uint32_t)(value / p->b), right = (uint32_t)(value % p->b);
+        for (int r = YK_PERM_ROUNDS; r > 0; r -= 2) {
+            right = add_mod(right, p->b - mixed(left, p->key[r - 1], p->b), p->b);
+            left = add_mod(left, p->a - mixed(right, p->key[r - 2], p->a), p->a);
+        }
+        value = (uint64_t)left * p->b + right;
+    } while (value >= p->n);
+    return value;
+}

@@ -24,5 +24,6 @@ typedef struct {
 
 yk_perm yk_perm_make(uint64_t n, uint64_t seed); /* n < 2^62 */
 uint64_t yk_perm_at(const yk_perm *p, uint64_t i);
+uint64_t yk_perm_find(const yk_perm *p, uint64_t value); /* the i with yk_perm_at(p, i) == value */
 
 #endif

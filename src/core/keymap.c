@@ -24,19 +24,22 @@ static int by_descending_weight(const void *a, const void *b)
 }
 
 /* Lists the keys of the sample in descending order of weight. If all values are 1, a key that occurs only once is noise and is
- * left out. The memory depends on the size of the sample, not on the number of keys. */
+ * left out. The memory depends on the keys in the sample, not on the number of keys. */
 static yk_status count_keys(const yk_rows *sample, uint32_t extra_key, counted **list_out, size_t *n_out)
 {
+    enum { SOME = 4096 };
     size_t entries = sample->n ? (size_t)sample->start[sample->n] : 0, n = 0;
     yk_merger m;
-    yk_status st = yk_merger_init(&m, entries + 1);
+    yk_status st = yk_merger_init(&m, SOME);
     counted *list = NULL;
-    if (st)
-        goto free_merger;
-    for (size_t e = 0; e < entries; e++) {
+    for (size_t e = 0; !st && e < entries; e++) {
         float v = sample->value ? sample->value[e] : 1.0f;
         yk_merger_add(&m, sample->index[e], v * v);
+        if (e % SOME == SOME - 1)
+            st = yk_merger_grow(&m, SOME);
     }
+    if (st)
+        goto free_merger;
     list = malloc((m.n + 1) * sizeof *list);
     if (!list) {
         st = yk_fail_memory((m.n + 1) * sizeof *list, "counting keys");

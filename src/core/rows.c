@@ -439,11 +439,17 @@ uint32_t yk_rows_count_fields(const yk_rows *rows)
     return largest + 1u;
 }
 
-void yk_rows_expect_f32(yk_rows *rows, size_t n)
+void yk_rows_expect(yk_rows *rows, size_t n)
 {
-    size_t floats;
-    if (n && !__builtin_mul_overflow(n, rows->dim, &floats) && !grow(rows, YK_ROWS_FLOATS, floats))
-        yk_huge_pages(rows->f32, floats * sizeof *rows->f32);
+    const size_t mean = rows->kind != YK_ROWS_SPARSE ? rows->dim
+                        : rows->n                    ? entries_so_far(rows) / rows->n + 1
+                                                     : 0;
+    size_t all;
+    unsigned arrays = 0;
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++)
+        arrays |= get(rows, a) ? 1u << a : 0;
+    if (n > rows->n && !__builtin_mul_overflow(n, mean, &all))
+        yk__rows_reserve(rows, n, all, arrays);
 }
 
 size_t yk_rows_bytes(const yk_rows *rows)

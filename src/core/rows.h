@@ -28,6 +28,7 @@
 #ifndef YK_CORE_ROWS_H
 #define YK_CORE_ROWS_H
 
+#include "base/perm.h"
 #include "base/rng.h"
 #include "base/status.h"
 
@@ -115,8 +116,8 @@ yk_status yk_rows_set_target(yk_rows *rows, float target);
 /* Appends rows `first` .. `first + n - 1` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
 
-/* About n dense rows of floats will be added: reserves memory in huge pages, if there is enough. */
-void yk_rows_expect_f32(yk_rows *rows, size_t n);
+/* There will be about n rows; sparse ones as long as those so far. Reserves memory in huge pages, if there is enough. */
+void yk_rows_expect(yk_rows *rows, size_t n);
 
 /* Serializes all rows, for another process; the caller frees the bytes with free(). Unpacking creates a block that borrows
  * its arrays from the bytes, which must be aligned to 8; YK_EDATA if they are invalid. */
@@ -133,6 +134,20 @@ uint32_t yk_rows_count_fields(const yk_rows *rows);
 /* Copies the sparse rows of n blocks in random order, with as many threads as there are cores. The order depends on the seed and
  * the number of rows only. Initializes `out`. */
 yk_status yk_rows_shuffled_copy(const yk_rows *blocks, size_t n, uint64_t seed, yk_rows *out);
+
+/* Makes the same copy while the rows are read, if their number is known, and most have about as many entries as they can have. */
+typedef struct {
+    yk_perm order;
+    size_t width; /* entries of a row, at most */
+    yk_rows *to;
+} yk_scatter;
+
+/* There will be n rows, with the optional arrays of `like`. Initializes `out`. */
+yk_status yk_scatter_init(yk_scatter *s, const yk_rows *like, size_t n, size_t width, uint64_t seed,
+                          yk_rows *out);
+/* `first`: the number of the first row. false: they have an array that `like` lacks. Any thread may call it. */
+bool yk_scatter_put(const yk_scatter *s, const yk_rows *from, size_t first);
+void yk_scatter_end(yk_scatter *s); /* all rows were put */
 
 size_t yk_rows_bytes(const yk_rows *rows); /* memory of the rows */
 void yk_rows_finish(yk_rows *rows);        /* after the last row: makes random reads cheap (huge pages) */

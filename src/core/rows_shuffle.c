@@ -30,9 +30,10 @@ static inline const yk_rows *find_row(const shuffle *m, size_t i, size_t *r_out)
     return m->block + b;
 }
 
-static void copy_row(const yk_rows *from, size_t r, yk_rows *to, size_t i)
+/* Row r becomes row i of `to`, with its entries from `at` on. */
+static void copy_row(const yk_rows *from, size_t r, yk_rows *to, size_t i, size_t at)
 {
-    const size_t n = yk_rows_entries(from, r), at = (size_t)to->start[i];
+    const size_t n = yk_rows_entries(from, r);
     const uint64_t first = from->start[r];
     memcpy(to->index + at, from->index + first, n * sizeof *to->index);
     if (from->value)
@@ -80,6 +81,11 @@ static inline void prefetch_row(const upcoming *c, size_t i)
         if (from->value)
             __builtin_prefetch(from->value + e);
     }
+    if (from->start[r + 1]) { /* the last entry may be in one more cache line */
+        __builtin_prefetch(from->index + from->start[r + 1] - 1);
+        if (from->value)
+            __builtin_prefetch(from->value + from->start[r + 1] - 1);
+    }
 }
 
 /* Sets start[i + 1] for rows begin to end - 1. Returns YK_OK when all threads have done so. */
@@ -121,10 +127,17 @@ static yk_status copy_part(void *context, int me)
             prefetch_row(&c, i - AHEAD);
         if (i >= begin + 2 * AHEAD) {
             const size_t k = (i - 2 * AHEAD) % (4 * AHEAD);
-            copy_row(c.row[k].from, c.row[k].r, m->to, i - 2 * AHEAD);
+            copy_row(c.row[k].from, c.row[k].r, m->to, i - 2 * AHEAD, (size_t)m->to->start[i - 2 * AHEAD]);
         }
     }
     return st;
+}
+
+/* Bit a: the rows have the optional array a. */
+static unsigned arrays_of(const yk_rows *rows)
+{
+    return (rows->value ? 1u << YK_ROWS_VALUE : 0) | (rows->field ? 1u << YK_ROWS_FIELD : 0) |
+           (rows->weight ? 1u << YK_ROWS_WEIGHT : 0) | (rows->target ? 1u << YK_ROWS_TARGET : 0);
 }
 
 /* Sets m->first and m->block_of, and allocates memory for all rows. */
@@ -140,8 +153,7 @@ static yk_status prepare(shuffle *m, size_t blocks, yk_rows *out)
         n += from->n;
         entries += from->n ? (size_t)(from->start[from->n] - from->start[0]) : 0;
         dim = from->dim > dim ? from->dim : dim;
-        arrays |= (from->value ? 1u << YK_ROWS_VALUE : 0) | (from->field ? 1u << YK_ROWS_FIELD : 0) |
-                  (from->weight ? 1u << YK_ROWS_WEIGHT : 0) | (from->target ? 1u << YK_ROWS_TARGET : 0);
+        arrays |= arrays_of(from);
         if (!from->truth && from->n)
             arrays &= ~(1u << YK_ROWS_TRUTH);
     }
@@ -177,4 +189,54 @@ yk_status yk_rows_shuffled_copy(const yk_rows *blocks, size_t n, uint64_t seed, 
     if (st)
         yk_rows_fini(out);
     return st;
+}
+
+/* ---- rows that go to their places while they are read: row i begins at entry i * width, and start[i + 1] is its length, until
+ * yk_scatter_end() closes the gaps */
+
+yk_status yk_scatter_init(yk_scatter *s, const yk_rows *like, size_t n, size_t width, uint64_t seed,
+                          yk_rows *out)
+{
+    *s = (yk_scatter){yk_perm_make(n, seed), width, out};
+    yk_rows_init(out, YK_ROWS_SPARSE, like->dim);
+    const yk_status st = yk__rows_reserve(out, n, n * width, arrays_of(like));
+    if (st)
+        yk_rows_fini(out);
+    else
+        out->n = n;
+    return st;
+}
+
+bool yk_scatter_put(const yk_scatter *s, const yk_rows *from, size_t first)
+{
+    if (arrays_of(from) & ~arrays_of(s->to))
+        return false;
+    for (size_t r = 0; r < from->n; r++) {
+        const size_t i = (size_t)yk_perm_find(&s->order, first + r);
+        copy_row(from, r, s->to, i, i * s->width);
+        s->to->start[i + 1] = yk_rows_entries(from, r);
+    }
+    return true;
+}
+
+static void move_entries(yk_rows *rows, size_t to, size_t from, size_t n)
+{
+    memmove(rows->index + to, rows->index + from, n * sizeof *rows->index);
+    if (rows->value)
+        memmove(rows->value + to, rows->value + from, n * sizeof *rows->value);
+    if (rows->field)
+        memmove(rows->field + to, rows->field + from, n * sizeof *rows->field);
+}
+
+void yk_scatter_end(yk_scatter *s)
+{
+    yk_rows *rows = s->to;
+    size_t at = 0;
+    rows->start[0] = 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        const size_t n = (size_t)rows->start[i + 1];
+        if (at != i * s->width)
+            move_entries(rows, at, i * s->width, n);
+        rows->start[i + 1] = at += n;
+    }
 }

@@ -8,6 +8,7 @@
 #include "base/sync.h"
 #include "base/team.h"
 #include "data/formats.h"
+#include "data/schema.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,8 @@ typedef struct {
     bool keep;     /* keeps the blocks instead of appending them to rows */
     yk_rows *kept; /* [nkept] */
     size_t nkept, kept_cap;
+    yk_scatter scatter; /* scatters: rows go to their places in random order as they are read */
+    bool scatters, refused;
     yk_mutex lock;
     yk_cond appended;
     size_t next_block, next_append;
@@ -76,8 +79,23 @@ static void report_progress(loader *l)
     }
 }
 
+/* Puts rows that were read, from row number `row` on, to their places. */
+static void scatter(loader *l, yk_rows *part, uint64_t row)
+{
+    const bool ok = row + part->n <= l->source->examples && yk_scatter_put(&l->scatter, part, (size_t)row);
+    yk_mutex_lock(&l->lock);
+    count_rows(l, part);
+    l->refused |= !ok;
+    report_progress(l);
+    yk_mutex_unlock(&l->lock);
+    yk_rows_clear(part);
+}
+
 static yk_status read_block(loader *l, size_t block, yk_rows *part)
 {
+    enum { LARGE = 16 * READ_CHUNK };
+    const uint64_t mean = l->source->examples / l->source->nblocks + 1;
+    uint64_t row = block * l->source->block_rows;
     yk_reader *r;
     yk_rows_clear(part);
     yk_status st = yk_source_read(l->source, block, &r);
@@ -87,8 +105,15 @@ static yk_status read_block(loader *l, size_t block, yk_rows *part)
         size_t got;
         if ((st = yk_reader_next(r, part, READ_CHUNK, &got)) || got == 0)
             break;
+        if (l->scatters) {
+            scatter(l, part, row);
+            row += got;
+            continue;
+        }
+        if (l->keep && part->n == got)
+            yk_rows_expect(part, mean < LARGE ? (size_t)mean : LARGE);
         /* A compressed file is one block, however large: if it is next in order, append what was read so far. */
-        if (part->n >= 16 * READ_CHUNK) {
+        if (part->n >= LARGE) {
             yk_mutex_lock(&l->lock);
             if (l->next_append == block) {
                 st = append(l, part);
@@ -176,6 +201,46 @@ static yk_status join_shuffled(yk_dataset *d, yk_rows *block, size_t n)
     return st;
 }
 
+/* Whether rows can go to their places as they are read: those of a frame, unless many cells are empty. Reads the first ones. */
+static bool begin_scatter(yk_dataset *d, loader *l)
+{
+    yk_source *s = d->source;
+    const size_t width = s->schema ? s->schema->numeric + s->schema->categories : 0;
+    const double bytes = (double)(width + 1) * 8.0 * (double)s->examples;
+    yk_rows some;
+    yk_reader *r = NULL;
+    size_t got = 0;
+    if (!s->block_rows || s->part.on || bytes > yk_memory_available("/proc", "/sys") / 2.0)
+        return false;
+    yk_rows_init(&some, s->kind, s->dim);
+    yk_status st = yk_source_read(s, 0, &r);
+    if (!st)
+        st = yk_reader_next(r, &some, READ_CHUNK, &got);
+    yk_reader_free(r);
+    l->scatters = !st && got && some.start[got] * 4 >= got * width * 3 &&
+                  !yk_scatter_init(&l->scatter, &some, (size_t)s->examples, width, SHUFFLE_SEED, &d->loaded);
+    yk_rows_fini(&some);
+    return l->scatters;
+}
+
+/* Reads blocks l->next_block to l->end - 1. */
+static void run_threads(loader *l)
+{
+    yk_thread thread[YK_MAX_THREADS];
+    const int want = yk_cores_for(l->source->nblocks);
+    int started = 0;
+    yk_mutex_init(&l->lock);
+    yk_cond_init(&l->appended);
+    while (started + 1 < want && yk_thread_start(&thread[started], load_thread, l) == 0)
+        started++;
+    load_thread(l);
+    while (started > 0)
+        yk_thread_join(&thread[--started]);
+    yk_mutex_destroy(&l->lock);
+    yk_cond_destroy(&l->appended);
+    yk_progress_end();
+}
+
 /* Loads all rows, or only counts them. */
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
@@ -192,22 +257,23 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
         l.end = d->source->nblocks * ((size_t)partition.part + 1) / (size_t)partition.parts;
     }
     if (rows && !part && d->kind == YK_ROWS_F32)
-        yk_rows_expect_f32(rows, (size_t)d->source->examples);
-    yk_mutex_init(&l.lock);
-    yk_cond_init(&l.appended);
-    const int want = yk_cores_for(d->source->nblocks);
-    yk_thread thread[YK_MAX_THREADS];
-    int started = 0;
-    while (started + 1 < want && yk_thread_start(&thread[started], load_thread, &l) == 0)
-        started++;
-    load_thread(&l);
-    while (started > 0)
-        yk_thread_join(&thread[--started]);
-    yk_mutex_destroy(&l.lock);
-    yk_cond_destroy(&l.appended);
-    yk_progress_end();
+        yk_rows_expect(rows, (size_t)d->source->examples);
+    const loader again = l;
+    bool scattered = l.keep && begin_scatter(d, &l);
+    run_threads(&l);
+    if (scattered && !l.status && (l.refused || l.examples != d->source->examples)) { /* rare */
+        yk_rows_fini(rows);
+        yk_rows_init(rows, d->kind, d->dim);
+        l = again;
+        scattered = false;
+        run_threads(&l);
+    }
     yk_status st = l.status ? yk_fail(l.status, "%s", l.error) : part ? gather_parts(&l) : YK_OK;
-    if (!st && shuffled && part) {
+    if (!st && scattered) {
+        yk_scatter_end(&l.scatter);
+        rows->dim = d->source->dim;
+        d->shuffled = true;
+    } else if (!st && shuffled && part) {
         yk_rows all = *rows;
         yk_rows_init(rows, all.kind, 0);
         st = join_shuffled(d, &all, 1);

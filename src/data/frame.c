@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The rows of a small block stay in the cache. But a reader hashes the values of dictionaries again. */
+/* The rows of a small block stay in the cache. But a reader hashes the values of dictionaries again: it has at least as many rows. */
 enum { SMALL_BLOCK = 1 << 14, LARGE_BLOCK = 1 << 17 };
 
 typedef struct {
@@ -94,10 +94,12 @@ static yk_status take_schema(yk_frame *f)
 
 static yk_status check_labels(const yk_frame *f, size_t rows)
 {
-    if (f->once || rows != f->rows)
-        return yk_fail(YK_EUSAGE, "frame: %zu labels or weights, but %llu rows%s", rows,
-                       (unsigned long long)f->rows,
-                       f->once ? " so far: the label and the weight of a stream must be columns" : "");
+    if (f->once)
+        return yk_fail(YK_EUSAGE,
+                       "frame: the label and the weight of a stream must be columns of the stream");
+    if (rows != f->rows)
+        return yk_fail(YK_EUSAGE, "frame: %zu labels or weights, but %llu rows", rows,
+                       (unsigned long long)f->rows);
     for (size_t i = 0; i < rows; i++) {
         if (f->weights && !(f->weights[i] >= 0.0f && isfinite(f->weights[i])))
             return yk_fail(YK_EDATA, "frame: row %zu: weight %g is not a non-negative number", i,
@@ -183,7 +185,7 @@ typedef struct {
     yk_source base;
     yk__cell_table table;
     yk_frame *frame;
-    uint64_t block_rows;
+    uint64_t block_rows; /* as in base, but also if rows are skipped */
 } frame_source;
 
 typedef struct {
@@ -360,6 +362,17 @@ static yk_status check_used(const frame_source *s)
     return YK_OK;
 }
 
+/* Of all columns that are used, in the first array. */
+static uint64_t dictionary_values(const frame_source *s)
+{
+    uint64_t n = 0;
+    for (size_t k = 0; k < s->table.nused && s->frame->nbatches; k++) {
+        const struct ArrowArray *d = s->frame->batch->array.children[s->table.used[k]]->dictionary;
+        n += d && d->length > 0 ? (uint64_t)d->length : 0;
+    }
+    return n;
+}
+
 static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     frame_source *s = (frame_source *)source;
@@ -386,11 +399,14 @@ static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, co
         return st;
     source->once = f->once;
     s->block_rows = SMALL_BLOCK;
-    for (size_t k = 0; k < s->table.nused; k++)
-        if (f->type[s->table.used[k]].index)
-            s->block_rows = LARGE_BLOCK;
+    while (s->block_rows < LARGE_BLOCK && s->block_rows < dictionary_values(s))
+        s->block_rows *= 2;
     source->nblocks = f->once ? 1 : (size_t)((f->rows + s->block_rows - 1) / s->block_rows);
-    source->examples = source->skip_bad || s->table.part.on ? 0 : f->rows;
+    if (source->nblocks)
+        s->block_rows = (f->rows + source->nblocks - 1) / source->nblocks;
+    const bool all = !source->skip_bad && !s->table.part.on && !f->once;
+    source->examples = all ? f->rows : 0;
+    source->block_rows = all ? s->block_rows : 0;
     return yk_tabular_finish(t, f->rows, split, pass, s);
 }
 

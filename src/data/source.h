@@ -111,14 +111,15 @@ struct yk_source {
     uint64_t bytes;             /* to read; 0 for generated data */
     uint64_t files, disk_bytes; /* 0: none, or not known */
     uint64_t examples;          /* of the part; 0: not known without reading */
-    size_t dim;                 /* columns; 0: not known without reading (sparse files) */
-    uint32_t classes;           /* 0: not known without reading */
-    uint32_t fields;            /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
-    yk_positions *positions;    /* for rows without field numbers; NULL: these are all in one field */
-    bool by_position;           /* as requested: readers number the fields by position */
-    yk_positions own_positions; /* used if the caller has none */
-    uint64_t hashed_into;       /* columns that keys are hashed into; 0: not hashed */
-    bool may_have_hashes;       /* the column numbers in the file may be hashes already (binary cache) */
+    uint64_t block_rows;     /* if all blocks but the last have this many rows, and none is skipped; else 0 */
+    size_t dim;              /* columns; 0: not known without reading (sparse files) */
+    uint32_t classes;        /* 0: not known without reading */
+    uint32_t fields;         /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
+    yk_positions *positions; /* for rows without field numbers; NULL: these are all in one field */
+    bool by_position;        /* as requested: readers number the fields by position */
+    yk_positions own_positions;     /* used if the caller has none */
+    uint64_t hashed_into;           /* columns that keys are hashed into; 0: not hashed */
+    bool may_have_hashes;           /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
     bool carries;                   /* its readers have the texts of yk_source_options.carry */
     const yk_feature_names *names;  /* as in the options */
