@@ -305,13 +305,19 @@ yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float
 {
     array a = {.model = m, .data = data, .out = out};
     part all = {out, rows};
+    yk_source *source = NULL;
     yk_status st;
     if (!data->spec && !data->memory.frame)
         st = data->memory.rows.n == rows
                  ? yk_divide_rows(rows, predict_memory, &a)
                  : yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu",
                            data->memory.rows.n, rows);
-    else if (!(st = infer(m, data, NULL, append, &all, NULL)) && all.left)
+    else if ((st = yk_data_open(data, trained(m), true, NULL, &source)))
+        ;
+    else if (source->block_rows && source->examples == rows && rows)
+        st = yk_infer_array(trained(m), source, out);
+    else if (!(st = yk_infer(trained(m), source, false, append, &all, NULL)) && all.left)
         st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`");
+    yk_source_free(source);
     return yk_api_status(st, error);
 }

@@ -1,8 +1,10 @@
 #include "train/infer.h"
 
 #include "base/mem.h"
+#include "base/team.h"
 #include "model/model.h"
 #include <math.h>
+#include <string.h>
 
 enum { BATCH = 256, READ = 4096 };
 
@@ -155,8 +157,9 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
                    sparse ? "; use the same --hash-bits or --features as in training" : "");
 }
 
-yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
-                   yk_tally *out)
+/* Every stride-th block from `first` on. */
+static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t first, size_t stride,
+                       yk_infer_each *each, void *context, yk_tally *out)
 {
     checker c = {.shape = &m->model->shape, .source = source, .no_labels = !out};
     const bool by_position = c.shape->fields > 1 && c.shape->positional;
@@ -181,7 +184,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_ea
     if (!st && !(o.p = yk_alloc(BATCH * m->model->outputs, sizeof *o.p, "predictions")))
         st = YK_ESYSTEM;
     if (!st && (!source->cached || by_position)) /* readers copy the rows, which are numbered then */
-        st = yk__predict_blocks(&o, source, 0, 1);
+        st = yk__predict_blocks(&o, source, first, stride);
     else if (!st && !(st = check(&c, source->cached)))
         st = yk__predict_rows(&o, source->cached, 0, source->cached->n, NULL);
     if (!st && tally->examples == 0)
@@ -190,4 +193,48 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_ea
     yk_free(o.p);
     yk_workspace_free(m->model, o.work);
     return st;
+}
+
+yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
+                   yk_tally *out)
+{
+    return infer(m, source, raw, 0, 1, each, context, out);
+}
+
+/* ---- predictions as an array */
+
+typedef struct {
+    const yk_trained *model;
+    yk_source *source;
+    float *out;
+    int threads;
+} division;
+
+typedef struct {
+    const division *all;
+    size_t block, done; /* the current block, and how many of its rows are done */
+} place;
+
+static yk_status put(void *context, const yk_inferred *some)
+{
+    place *p = context;
+    p->done = some->reader->block == p->block ? p->done : 0;
+    p->block = some->reader->block;
+    memcpy(p->all->out + (p->block * p->all->source->block_rows + p->done) * some->outputs, some->p,
+           some->n * some->outputs * sizeof *some->p);
+    p->done += some->n;
+    return YK_OK;
+}
+
+static yk_status infer_share(void *context, int me)
+{
+    const division *d = context;
+    place p = {d, SIZE_MAX, 0};
+    return infer(d->model, d->source, false, (size_t)me, (size_t)d->threads, put, &p, NULL);
+}
+
+yk_status yk_infer_array(const yk_trained *m, yk_source *source, float *out)
+{
+    division d = {m, source, out, yk_cores_for(source->nblocks)};
+    return yk_team_once(d.threads, infer_share, &d);
 }

@@ -124,6 +124,16 @@ def test_all_frames_and_files_give_the_same_model():
     same(weights((frame, "clicked"), model="fm:4"), weights((pl.from_pandas(frame), "clicked"), model="fm:4"))
 
 
+def test_large_tables():
+    """Several threads read a table, and predict."""
+    frame = visits(rows=50000)
+    with files(frame) as directory:
+        same(weights((frame, "clicked"), {"bits": 12}), weights(f"parquet:{directory}/a.parquet?label=clicked&bits=12"))
+    model = yoke.train("logreg", (frame, "clicked"), **OPTIONS).model
+    parts = [model.probabilities(frame[i:i + 10000]) for i in range(0, 50000, 10000)]
+    assert np.array_equal(model.probabilities(frame), np.concatenate(parts))
+
+
 WITHOUT_PYARROW = """
 import sys
 sys.modules["pyarrow"] = None  # an import of it fails
