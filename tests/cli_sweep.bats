@@ -287,6 +287,60 @@ staleness = 0 3"
     wait $pid || true
 }
 
+@test "search = halving continues the better half; the same command continues an interrupted one" {
+    cat >halving.ini <<-'INI'
+	[sweep]
+	steps = 80
+	search = halving
+	[train]
+	model = softmax
+	data = synth:digits?examples=2000&test=500
+	[grid]
+	lr = 0.00001 0.001 0.01 0.1 0.3
+	INI
+    try sweep halving.ini --out h --json --no-report
+    expect 0 'rung 1 of 4: 5 combinations, 1/8' 'rung 2 of 4: 3 combinations' 'rung 4 of 4: 1 combination,'
+    python3 - out <<'PY'
+import json, sys
+runs = json.loads(open(sys.argv[1]).read())["runs"]
+assert [(r["options"]["lr"], r["rung"], r["summary"]["steps"]) for r in runs] == [
+    ("0.00001", 1, 10), ("0.001", 1, 10), ("0.01", 2, 20), ("0.1", 3, 40), ("0.3", 4, 80)], runs
+PY
+    cp out all
+    # the winner equals a whole run
+    try train --model softmax --data 'synth:digits?examples=2000&test=500' --lr 0.3 --steps 80 --json --quiet --out none
+    whole=$(field test_loss)
+    python3 -c 'import json, sys
+s = json.loads(open("all").read())["runs"][4]["summary"]
+assert s["test_loss"] == float(sys.argv[1]), s' "$whole"
+    # without the results of its last rungs, the sweep trains only these
+    rm h/lr-0.3/rung-4.json h/lr-0.1/rung-3.json
+    try sweep halving.ini --out h --json --no-report
+    expect 0
+    python3 -c 'import json
+a, b = ([(r["rung"], r["summary"]["test_loss"]) for r in json.loads(open(f).read())["runs"]] for f in ("all", "out"))
+assert a == b, (a, b)'
+    # a sample of the combinations; the table has the rungs
+    try sweep halving.ini --set runs=2 --out two --no-report
+    expect 0
+    grep -q 'rung' out
+    [ "$(find two -name rung-1.json | wc -l)" = 2 ]
+    try sweep halving.ini --set seconds=1000 --out three --dry-run
+    expect 0
+}
+
+@test "wrong settings of a search name the remedy" {
+    printf '[sweep]\nruns = 3\n[train]\nmodel = softmax\ndata = synth:digits\n[grid]\nlr = 0.1 0.2\n' >wrong.ini
+    try sweep wrong.ini --out wrong
+    expect 2 'add search = halving'
+    try sweep wrong.ini --set search=random --out wrong
+    expect 2 'expected grid or halving'
+    try sweep wrong.ini --set search=halving --set models=drop --out wrong
+    expect 2 'models = keep'
+    try sweep wrong.ini --set search=halving --out wrong
+    expect 2 'epochs, steps or examples'
+}
+
 @test "models = drop keeps the results and removes the checkpoints" {
     small "batch = 10 50"
     try sweep my.ini --out sweep --no-report --set models=drop --set repeats=1

@@ -404,7 +404,7 @@ static void assert_state(const yk_sweep_plan *p, yk_sweep_run_state wanted)
 {
     yk_sweep_run_state state;
     json_t *summary;
-    assert_int_equal(yk_sweep_dir_find(directory, &p->run[0], &state, &summary), YK_OK);
+    assert_int_equal(yk_sweep_dir_find(directory, &p->run[0], false, &state, &summary), YK_OK);
     assert_int_equal(state, wanted);
     assert_int_equal(summary != NULL, wanted == YK_SWEEP_RUN_COMPLETE);
     json_decref(summary);

@@ -40,6 +40,8 @@ static const char notes[] =
     "  repeats = 3           ; with seeds 1, 2, 3\n"
     "  examples = 600k       ; in every run; or epochs = or steps =\n"
     "  eval-examples = 60k   ; examples between evaluations\n"
+    "  search = halving      ; train all for a part of that, the better half for twice as\n"
+    "                        ; long, and so on; runs = N or seconds = S limits the search\n"
     "  [train]               ; options of yoke train\n"
     "  model = softmax\n"
     "  data = synth:digits\n"
@@ -174,12 +176,12 @@ static int finish(const yk_sweep *s, const arguments *a, yk_status st)
         return yk_status_exit(st);
     if (yk_cli_stop && done + failed < s->plan.nruns)
         print_resume_command(s, a, done);
-    else if (failed)
+    else if (failed && !s->searched)
         return yk_cli_exit(
             yk_fail(YK_ELOST,
                     "%zu of %zu runs failed; %s/runs.csv lists the errors; the same command runs them again",
                     failed, s->plan.nruns, s->path));
-    return done == s->plan.nruns ? 0 : yk_status_exit(YK_ELOST);
+    return s->searched || done == s->plan.nruns ? 0 : yk_status_exit(YK_ELOST);
 }
 
 /* ---- --dry-run ---- */
@@ -215,7 +217,7 @@ static yk_status describe(const yk_sweep *s)
         int64_t steps = yk_sweep_run_steps(r, r->steps ? 0 : examples_in(&r->config));
         yk_sweep_run_state state;
         json_t *summary = NULL;
-        if (access(s->path, F_OK) || yk_sweep_dir_find(s->path, r, &state, &summary))
+        if (access(s->path, F_OK) || yk_sweep_dir_find(s->path, r, p->file.halving, &state, &summary))
             state = YK_SWEEP_RUN_MISSING;
         json_decref(summary);
         char amount[64];

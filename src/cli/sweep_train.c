@@ -1,7 +1,9 @@
 #include "cli/sweep_train.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/perm.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "lib/internal.h"
@@ -46,7 +48,7 @@ static void left_text(const yk_sweep *s, size_t first, double spent, char *out, 
     double left = 0.0;
     char text[32];
     *out = '\0';
-    for (size_t i = first; i < s->plan.nruns; i++) {
+    for (size_t i = s->plan.file.halving ? s->plan.nruns : first; i < s->plan.nruns; i++) {
         double one = s->took[i] > 0.0 ? 0.0 : expected(s, i); /* 0: complete */
         left += i == first ? fmax(one - spent, 0.0) : one;
     }
@@ -92,7 +94,15 @@ static void report_done(const yk_sweep *s, size_t i)
 
 /* ---- one run ---- */
 
-static yk_status make_command(const yk_sweep_run *run, const char *directory, bool resume, yk_argv *a)
+/* Epochs or steps, of the current rung. */
+static int64_t length_of(const yk_sweep *s, const yk_sweep_run *run)
+{
+    const int64_t all = run->steps ? run->steps : run->epochs, divisor = s->divisor ? s->divisor : 1;
+    return (all + divisor - 1) / divisor;
+}
+
+static yk_status make_command(const yk_sweep *s, const yk_sweep_run *run, const char *directory, bool resume,
+                              yk_argv *a)
 {
     yk_argv_add(a, "yoke");
     yk_argv_add(a, "train");
@@ -102,6 +112,8 @@ static yk_status make_command(const yk_sweep_run *run, const char *directory, bo
     yk_argv_add(a, "--json");
     if (resume)
         yk_argv_add(a, "--resume");
+    if (s->divisor)
+        yk_argv_add(a, "--%s=%lld", run->steps ? "steps" : "epochs", (long long)length_of(s, run));
     return a->status;
 }
 
@@ -131,7 +143,7 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
     yk_argv command = {0};
     yk_child child = {0};
     char *file = yk_sweep_dir_path(s->path, &s->plan.run[i], "summary.json");
-    yk_status st = file ? make_command(&s->plan.run[i], directory, resume, &command) : YK_ESYSTEM;
+    yk_status st = file ? make_command(s, &s->plan.run[i], directory, resume, &command) : YK_ESYSTEM;
     s->at = i;
     s->began = yk_now();
     if (s->plan.file.drop_models)
@@ -213,7 +225,11 @@ static yk_status find_complete(yk_sweep *s)
     size_t found = 0;
     for (size_t i = 0; !st && i < s->plan.nruns; i++) {
         json_t *summary;
-        st = yk_sweep_dir_find(s->path, &s->plan.run[i], &s->state[i], &summary);
+        st = yk_sweep_dir_find(s->path, &s->plan.run[i], s->plan.file.halving, &s->state[i], &summary);
+        if (s->plan.file.halving) {
+            json_decref(summary); /* the rungs have their own */
+            summary = NULL;
+        }
         if (summary) {
             yk_sweep_result_take(&s->result[i], summary);
             const double took = yk_sweep_result_number(&s->result[i], "seconds") +
@@ -230,6 +246,129 @@ static yk_status find_complete(yk_sweep *s)
     return st;
 }
 
+/* ---- search = halving ---- */
+
+/* The mean loss of the seeds of a combination; infinity: one has failed or diverged. */
+static double loss_of(const yk_sweep *s, size_t point)
+{
+    static const char *const names[] = {"validation_loss", "test_loss", "train_loss"};
+    double sum = 0.0;
+    for (size_t i = point; i < s->plan.nruns; i += s->plan.npoints) {
+        double loss = (double)NAN;
+        for (int k = 0; k < 3 && !isfinite(loss); k++)
+            loss = yk_sweep_result_number(&s->result[i], names[k]);
+        sum += s->result[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
+    }
+    return sum;
+}
+
+/* Trains run i to the end of this rung, unless an earlier sweep has. */
+static yk_status run_rung(yk_sweep *s, size_t i, int rung)
+{
+    const yk_sweep_run *run = &s->plan.run[i];
+    char name[32];
+    snprintf(name, sizeof name, "rung-%d.json", rung);
+    char *file = yk_sweep_dir_path(s->path, run, name), *directory = yk_sweep_dir_path(s->path, run, NULL);
+    const bool same =
+        rung > 1 || s->state[i] == YK_SWEEP_RUN_INCOMPLETE || s->state[i] == YK_SWEEP_RUN_COMPLETE;
+    yk_status st = file && directory ? YK_OK : YK_ESYSTEM;
+    json_t *summary = !st && same ? json_load_file(file, 0, NULL) : NULL;
+    if (summary) {
+        yk_sweep_result_take(&s->result[i], summary);
+    } else if (!st &&
+               !(st = run_one(s, i, same && yk_sweep_can_resume(s->path, run, YK_SWEEP_RUN_INCOMPLETE))) &&
+               s->result[i].state == YK_SWEEP_DONE) {
+        char *text = json_dumps(s->result[i].summary, 0);
+        st = text ? yk_file_save(directory, name, "%s\n", text) : YK_ESYSTEM;
+        free(text);
+    }
+    s->result[i].rung = rung;
+    free(file);
+    free(directory);
+    return st;
+}
+
+/* Moves the best `keep` of n combinations to the front; returns how many have a loss. */
+static size_t select_best(const yk_sweep *s, size_t *point, size_t n, size_t keep)
+{
+    size_t good = 0;
+    for (; good < keep; good++) {
+        size_t best = good;
+        for (size_t i = good + 1; i < n; i++)
+            best = loss_of(s, point[i]) < loss_of(s, point[best]) ? i : best;
+        if (!isfinite(loss_of(s, point[best])))
+            break;
+        const size_t other = point[good];
+        point[good] = point[best];
+        point[best] = other;
+    }
+    return good;
+}
+
+/* Rungs after the first one: as many as halve the combinations to one, but each with at least one epoch or step. */
+static int count_rungs(yk_sweep *s, size_t n)
+{
+    int rungs = 0;
+    for (; (size_t)1 << rungs < n; rungs++) {
+        s->divisor = (int64_t)2 << rungs;
+        for (size_t i = 0; i < s->plan.nruns; i++)
+            if ((s->plan.run[i].steps ? s->plan.run[i].steps : s->plan.run[i].epochs) < s->divisor)
+                return rungs;
+    }
+    return rungs;
+}
+
+/* Whether the time of a rung is over. The first one trains n combinations for a part of their length, the others each train half as much. */
+static bool is_over(const yk_sweep *s, double started, int rung, int rungs)
+{
+    const double share = rung == 1 ? 2.0 / (2.0 + rungs) : 1.0;
+    return s->plan.file.seconds && yk_now() - started > share * (double)s->plan.file.seconds;
+}
+
+static yk_status halve(yk_sweep *s, size_t *point, size_t n)
+{
+    const double started = yk_now();
+    const int rungs = count_rungs(s, n);
+    yk_status st = YK_OK;
+    if (!rungs && n > 1)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: search = halving begins with a part of each run: set epochs, steps or examples to more",
+            s->plan.file.path);
+    for (int rung = 1; !st && n && rung <= rungs + 1; rung++) {
+        size_t done = 0;
+        s->divisor = (int64_t)1 << (rungs + 1 - rung);
+        yk_note("rung %d of %d: %zu combination%s, 1/%lld of each run", rung, rungs + 1, n, yk_plural(n),
+                (long long)s->divisor);
+        for (; !st && !yk_cli_stop && done < n && !is_over(s, started, rung, rungs); done++)
+            for (size_t i = point[done]; !st && !yk_cli_stop && i < s->plan.nruns; i += s->plan.npoints)
+                st = run_rung(s, i, rung);
+        if (st || yk_cli_stop || (done < n && rung > 1))
+            break; /* the time is over */
+        s->searched = rung == rungs + 1;
+        n = select_best(s, point, done, (done + 1) / 2);
+        if (!st)
+            st = yk_sweep_table_save(&s->plan, s->result, s->path);
+    }
+    return st;
+}
+
+/* All combinations, or a random sample of them. */
+static yk_status train_halving(yk_sweep *s)
+{
+    const yk_sweep_file *f = &s->plan.file;
+    const size_t all = s->plan.npoints, max = f->max_points ? (size_t)f->max_points : all;
+    const yk_perm order = yk_perm_make(all, 1);
+    size_t *point = calloc(all, sizeof *point);
+    if (!point)
+        return yk_fail_memory(all * sizeof *point, "the combinations");
+    for (size_t i = 0; i < all; i++)
+        point[i] = max < all || f->seconds ? (size_t)yk_perm_at(&order, i) : i;
+    const yk_status st = halve(s, point, max < all ? max : all);
+    free(point);
+    return st;
+}
+
 yk_status yk_sweep_train(yk_sweep *s)
 {
     yk_status st = find_complete(s);
@@ -238,7 +377,9 @@ yk_status yk_sweep_train(yk_sweep *s)
     double saved = yk_now();
     /* the next run does not wait until somebody has seen the page of this one */
     setenv("YK_HTTP_WAIT", "0", 0);
-    for (size_t i = 0; !st && !yk_cli_stop && i < s->plan.nruns; i++) {
+    if (s->plan.file.halving)
+        st = train_halving(s);
+    for (size_t i = 0; !s->plan.file.halving && !st && !yk_cli_stop && i < s->plan.nruns; i++) {
         if (s->state[i] == YK_SWEEP_RUN_COMPLETE)
             continue;
         const bool resume = yk_sweep_can_resume(s->path, &s->plan.run[i], s->state[i]);

@@ -7,6 +7,10 @@
  * Complete runs are kept, stopped runs are resumed, the others are started. A failed run is a result. Three failed runs in
  * a row end the sweep unless keep_going; runs that diverged do not count. The results so far are saved every few seconds
  * and at the end (sweep.csv, runs.csv, sweep.json). The caller owns the members. Main thread only.
+ *
+ * search = halving: with R rungs, all combinations train for 1/2^R of their length (rung 1); the better half, by the loss on the
+ * validation set, else the test set, else the training set, is resumed for twice as long (rung 2), and so on. RUN/rung-K.json is the
+ * summary of a run at the end of rung K, so that an interrupted sweep can be continued.
  */
 #ifndef YK_CLI_SWEEP_TRAIN_H
 #define YK_CLI_SWEEP_TRAIN_H
@@ -24,6 +28,8 @@ typedef struct {
     size_t at;                 /* the current run */
     double began;              /* when it was started */
     size_t consecutive_failures;
+    int64_t divisor; /* halving: runs are trained for this part of their length; 0: whole runs */
+    bool searched;   /* halving: the last rung is complete */
 } yk_sweep;
 
 yk_status yk_sweep_train(yk_sweep *s);

@@ -118,29 +118,36 @@ yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool fo
 
 /* ---- runs */
 
-/* Whether the run there is readable and has the options of the plan. */
-static bool has_options(const char *file, const yk_sweep_run *run)
+/* Whether the run there is readable and has the options of the plan. any_length: except its epochs and steps. */
+static bool has_options(const char *file, const yk_sweep_run *run, bool any_length)
 {
     yk_config c;
     bool there;
     char *ignored = NULL;
     yk_config_init(&c);
-    const bool same = !yk_config_load_run(&c, file, &there, &ignored) && yk_config_same_run(&run->config, &c);
+    bool same = !yk_config_load_run(&c, file, &there, &ignored);
+    if (any_length) {
+        c.steps = run->config.steps;
+        c.epochs = run->config.epochs;
+    }
+    if (yk_by_group_has_word(&run->config.lr)) /* --lr auto: the run has the rate that was found */
+        c.lr = run->config.lr;
+    same = same && yk_config_same_run(&run->config, &c);
     yk_config_fini(&c);
     free(ignored);
     return same;
 }
 
-yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
-                            json_t **summary_out)
+yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, bool any_length,
+                            yk_sweep_run_state *state_out, json_t **summary_out)
 {
     char *options = yk_sweep_dir_path(path, run, "config.ini"),
          *file = yk_sweep_dir_path(path, run, "summary.json");
     const yk_status st = options && file ? YK_OK : YK_ESYSTEM;
     *summary_out = NULL;
-    *state_out = st || access(options, F_OK)  ? YK_SWEEP_RUN_MISSING
-                 : !has_options(options, run) ? YK_SWEEP_RUN_DIFFERENT
-                                              : YK_SWEEP_RUN_INCOMPLETE;
+    *state_out = st || access(options, F_OK)              ? YK_SWEEP_RUN_MISSING
+                 : !has_options(options, run, any_length) ? YK_SWEEP_RUN_DIFFERENT
+                                                          : YK_SWEEP_RUN_INCOMPLETE;
     json_t *summary = *state_out == YK_SWEEP_RUN_INCOMPLETE ? json_load_file(file, 0, NULL) : NULL;
     const char *state = json_string_value(json_object_get(summary, "state"));
     const bool failed = state && strcmp(state, "failed") == 0;

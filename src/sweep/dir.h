@@ -13,7 +13,7 @@
  *     json_t *summary = NULL;
  *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &lock);
  *     if (!st)
- *         st = yk_sweep_dir_find("runs/softmax", &plan.run[0], &state, &summary);
+ *         st = yk_sweep_dir_find("runs/softmax", &plan.run[0], false, &state, &summary);
  *     json_decref(summary);
  *     yk_lock_release(lock);
  *
@@ -37,9 +37,10 @@ typedef enum {
  * releases the lock, even after a failure. */
 yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_lock **lock_out);
 
-/* The state of a run. *summary_out: the summary of a complete run, a new reference; else NULL. */
-yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
-                            json_t **summary_out);
+/* The state of a run. any_length: it may have fewer epochs or steps than planned (search = halving). *summary_out: the summary of
+ * a complete run, a new reference; else NULL. */
+yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, bool any_length,
+                            yk_sweep_run_state *state_out, json_t **summary_out);
 
 /* PATH/RUN/NAME, or PATH/RUN if the name is NULL; the caller frees it. NULL: out of memory. */
 char *yk_sweep_dir_path(const char *path, const yk_sweep_run *run, const char *name);

@@ -303,9 +303,9 @@ static yk_status set_name(yk_sweep_file *f, const char *name)
 /* `found_out`: whether the sweep itself has a setting of this name. */
 static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, char *value, bool *found_out)
 {
-    enum { NAME, MODELS, REPEATS, EVAL_EXAMPLES, EXAMPLES, EPOCHS, STEPS, SETTINGS };
-    static const char *const settings[] = {"name",     "models", "repeats", "eval-examples",
-                                           "examples", "epochs", "steps"};
+    enum { NAME, MODELS, SEARCH, REPEATS, RUNS, SECONDS, EVAL_EXAMPLES, EXAMPLES, EPOCHS, STEPS, SETTINGS };
+    static const char *const settings[] = {"name",    "models",        "search",   "repeats", "runs",
+                                           "seconds", "eval-examples", "examples", "epochs",  "steps"};
     static const yk_sweep_fixed fixed[] = {
         [EXAMPLES] = YK_SWEEP_EXAMPLES, [EPOCHS] = YK_SWEEP_EPOCHS, [STEPS] = YK_SWEEP_STEPS};
     int k = 0;
@@ -323,6 +323,15 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
         return f->drop_models || strcmp(value, "keep") == 0
                    ? YK_OK
                    : yk_fail(YK_EUSAGE, "models = %s: expected keep or drop", value);
+    case SEARCH:
+        f->halving = strcmp(value, "halving") == 0;
+        return f->halving || strcmp(value, "grid") == 0
+                   ? YK_OK
+                   : yk_fail(YK_EUSAGE, "search = %s: expected grid or halving", value);
+    case RUNS:
+        return number_of(name, value, 1, 9e15, &f->max_points);
+    case SECONDS:
+        return number_of(name, value, 1, 9e15, &f->seconds);
     case REPEATS:
         return number_of(name, value, 1, MAX_REPEATS, &f->repeats);
     case EVAL_EXAMPLES:
@@ -355,7 +364,7 @@ static yk_status handle_line(yk_sweep_file *f, section where, int line, char *le
     if (where == SWEEP)
         return yk_fail(YK_EUSAGE,
                        "unknown setting %s: [sweep] has name, repeats, examples, epochs, steps, "
-                       "eval-examples and models; "
+                       "eval-examples, models, search, runs and seconds; "
                        "options of yoke train belong in [train] or [grid]",
                        left);
     return options_line(f, where, line, left, right);
@@ -437,6 +446,16 @@ static yk_status check_conflicts(const yk_sweep_file *f)
     return conflict(f, a, "seed", in_file, in_set);
 }
 
+static yk_status check_search(const yk_sweep_file *f)
+{
+    if (!f->halving && (f->max_points || f->seconds))
+        return yk_fail(YK_EUSAGE, "%s: %s limits a search: add search = halving", f->path,
+                       f->max_points ? "runs" : "seconds");
+    if (f->halving && f->drop_models)
+        return yk_fail(YK_EUSAGE, "%s: search = halving continues runs, so it needs models = keep", f->path);
+    return YK_OK;
+}
+
 /* The default name of "experiments/softmax.ini" is softmax. */
 static yk_status name_by_path(yk_sweep_file *f)
 {
@@ -466,6 +485,8 @@ yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *se
         st = parse_set(out, sets[i]);
     if (!st)
         st = check_conflicts(out);
+    if (!st)
+        st = check_search(out);
     return st ? st : name_by_path(out);
 }
 

@@ -7,6 +7,10 @@
  *     examples = 600k                       ; the same for all runs; or epochs = or steps = (default: as in [train])
  *     eval-examples = 60k                   ; examples between evaluations
  *     models = drop                         ; removes the checkpoints of complete runs (default: keep)
+ *     search = halving                      ; trains all combinations for a part of the examples, epochs or steps, the better half
+ *                                           ; for twice as many, and so on, until one is left (default: grid)
+ *     runs = 20                             ; halving: of so many random combinations (default: all)
+ *     seconds = 600                         ; halving: of as many as can be trained in this time
  *     [train]
  *     model = softmax                       ; options of yoke train, one value each, to the end of the line
  *     data = synth:digits
@@ -49,6 +53,9 @@ typedef struct {
     char *path, *name;
     int64_t repeats;
     bool drop_models;
+    bool halving;
+    int64_t max_points; /* halving: 0: all */
+    int64_t seconds;    /* halving: 0: no limit */
     yk_sweep_fixed fixed;
     int64_t amount;        /* the number of examples, epochs or steps that is fixed */
     int64_t eval_examples; /* 0: use --eval-every */

@@ -193,7 +193,7 @@ static cell_text *add_column(grid *g, const char *heading, bool left)
 
 static void print_grid(const grid *g, FILE *f)
 {
-    int width[64 + MEASURES + 1] = {0};
+    int width[64 + MEASURES + 2] = {0};
     for (size_t i = 0; i < g->rows * g->columns; i++) {
         int w = width_of(g->cell[i]), *widest = &width[i / g->rows];
         *widest = w > *widest ? w : *widest;
@@ -243,7 +243,7 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
 {
     const size_t shown = p->nshown < 64 ? p->nshown : 63;
     grid g = {.rows = p->npoints + 1};
-    g.cell = calloc(g.rows * (shown + 1 + MEASURES + 1), sizeof *g.cell);
+    g.cell = calloc(g.rows * (shown + 2 + MEASURES + 1), sizeof *g.cell);
     if (!g.cell)
         return; /* the files have the same numbers */
     for (size_t k = 0; k < shown; k++) {
@@ -259,6 +259,9 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
         count_runs(p, r, i, p->npoints, &done, &failed);
         snprintf(runs[i], CELL, failed ? "%zu, %zu failed" : "%zu", done, failed);
     }
+    cell_text *rungs = p->file.halving ? add_column(&g, "rung", false) : NULL;
+    for (size_t i = 0; rungs && i < p->npoints; i++)
+        snprintf(rungs[i], CELL, r[i].rung ? "%d" : "-", r[i].rung);
     for (size_t m = 0; m < MEASURES; m++) {
         cell_text *at = is_shown(p, r, m) ? add_column(&g, measures[m].heading, false) : NULL;
         for (size_t i = 0; at && i < p->npoints; i++) {
@@ -383,6 +386,8 @@ static void put_run(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r
     put_options(j, p, run);
     yk_json_int(j, "seed", run->config.seed);
     YK_JSON_TEXTS(j, {"state", states[r[i].state]}, {"error", r[i].problem});
+    if (p->file.halving)
+        yk_json_int(j, "rung", r[i].rung);
     char *summary = r[i].summary ? json_dumps(r[i].summary, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     yk_json_raw(j, "summary", summary ? summary : "null");
     free(summary);

@@ -39,6 +39,7 @@ typedef struct {
     yk_sweep_state state;
     json_t *summary; /* the object of yoke train --json; NULL: none. Owned */
     char *problem;   /* the error of a failed run. Owned */
+    int rung;        /* search = halving: how often it was continued, plus 1; 0: it was not trained */
 } yk_sweep_result;
 
 /* Takes ownership of the summary, and sets the state to done or stopped according to it. */

@@ -27,13 +27,14 @@ static const char *const checkpoints[] = {"checkpoints/",
                                           "checkpoints/*/state.safetensors",
                                           NULL};
 
-/* log.txt is written by sweeps. */
+/* log.txt and rung-K.json are written by sweeps. */
 static const char *const written[] = {"config.ini",
                                       "metrics.jsonl",
                                       "summary.json",
                                       "trace.json",
                                       "report.html",
                                       "log.txt",
+                                      "rung-[0-9]*.json",
                                       "join",
                                       "events.out.tfevents.*",
                                       "worker-[0-9]*/",
