@@ -9,10 +9,11 @@ Only the estimators need scikit-learn, which is imported when the first of them 
 """
 from ._native import DataError, Error, Model, ResourceError, TrainingError, UsageError, YokeWarning, lib as _lib
 from ._run import Run, load, options, train, write_report as report
+from ._sweep import sweep
 
 __version__ = _lib.yoke_version().decode()
 _ESTIMATORS = ("LogisticRegression", "SoftmaxRegression", "LinearRegression", "ClickModel", "ClickRegressor", "Network", "NetworkRegressor")
-__all__ = ["train", "load", "report", "options", "Run", "Model", *_ESTIMATORS,
+__all__ = ["train", "sweep", "load", "report", "options", "Run", "Model", *_ESTIMATORS,
            "Error", "TrainingError", "UsageError", "DataError", "ResourceError", "YokeWarning"]
 
 

@@ -32,6 +32,27 @@ def raises(kind, words, *arguments, **options):
     raise AssertionError(f"no {kind.__name__}")
 
 
+def test_sweep():
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "sweep")
+        rows = yoke.sweep({"lr": [0.00001, 0.001, 0.3], ("mode", "workers"): [("sync", 1)]}, search="halving", model="softmax", data=DIGITS,
+                          steps=16, out=out)
+        assert [(row["lr"], row["workers"], row["rung"], row["steps"], row["state"]) for row in rows] == [
+            (0.00001, 1, 1, 4, "done"), (0.001, 1, 2, 8, "done"), (0.3, 1, 3, 16, "done")], rows
+        assert yoke.load(rows[2]["directory"])["test_loss"] == rows[2]["test_loss"]
+    rows = yoke.sweep({"batch": [100, 500]}, repeats=2, model="softmax", data=DIGITS, epochs=1)
+    assert [(row["batch"], row["seed"], row["steps"]) for row in rows] == [(100, 1, 10), (500, 1, 2), (100, 2, 10), (500, 2, 2)]
+    assert rows[0]["directory"] is None and "rung" not in rows[0] and not any(isinstance(v, (dict, list)) for v in rows[0].values())
+    for words, grid, options in (("spec", {"lr": [1]}, {"data": (np.zeros((2, 2)), np.zeros(2))}), ("batch", {"bach": [1]}, {"data": DIGITS}),
+                                 ("list of values", {"lr": []}, {"data": DIGITS}), ("halving", {"lr": [1]}, {"data": DIGITS, "runs": 3})):
+        try:
+            yoke.sweep(grid, model="softmax", **options)
+        except yoke.UsageError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
+
+
 def test_run():
     with tempfile.TemporaryDirectory() as directory:
         out = os.path.join(directory, "run")

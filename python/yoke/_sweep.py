@@ -1,0 +1,77 @@
+"""yoke.sweep(): many runs, by the program `yoke sweep`."""
+import json
+import os
+import subprocess
+
+from . import _native
+from ._texts import in_python
+
+
+def _text(value):
+    """A value of an option in a sweep file; None: the option is left out."""
+    text = "true" if value is True else "false" if value is False else os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if '"' in text or "\n" in text:
+        raise _native.UsageError(f"{text!r}: a value of a sweep cannot contain double quotes or line breaks")
+    return "-" if value is None else f'"{text}"'
+
+
+def _file(grid, settings, options):
+    """The text of a sweep file (src/sweep/file.h)."""
+    lines = ["[sweep]", *(f"{name} = {value}" for name, value in settings.items() if value is not None), "[train]"]
+    lines += [f"{name.replace('_', '-')} = {_text(value)}" for name, value in options.items() if value is not None]
+    lines.append("[grid]")
+    for name, values in grid.items():
+        names = (name,) if isinstance(name, str) else name
+        choices = [(value,) if isinstance(name, str) else value for value in values]
+        if not choices or any(len(choice) != len(names) for choice in choices):
+            raise _native.UsageError(f"grid: {name}: expected a list of values, or of tuples with a value for each name")
+        left = ", ".join(n.replace("_", "-") for n in names)
+        lines.append(f"{left} = {' | '.join(' '.join(map(_text, choice)) for choice in choices)}")
+    return "\n".join(lines) + "\n"
+
+
+def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=None, out=None, **options):
+    """Trains a model for every combination of a grid of options, and returns a list of dicts, one for each run.
+
+    grid      dict: option -> list of values, such as {"lr": [0.1, 0.3], "batch": [32, 128]}; a tuple of options varies together:
+              {("mode", "workers"): [("sync", 1), ("async", 2)]}
+    search    "grid": trains all runs to the end. "halving": trains all for a short part, the better half for twice as long, and so
+              on, by the loss on the validation data, else on the test data
+    repeats   runs of each combination, with different seeds
+    runs, seconds    halving: tries this many random combinations, or as many as fit into this time
+    examples  the number of examples that each run trains on, instead of epochs or steps
+    out       directory of the sweep, for the run directories; the same call continues an interrupted sweep. None: nothing is kept
+    options   the options that all runs share, as for yoke.train(): model="softmax", data="idx:mnist", epochs=8. Data must be a spec
+
+    Each dict has the options of the grid, seed, state ("done", "diverged", "failed", "not run"), error, directory (None without `out`),
+    with "halving" the rung that the run reached, and the numbers of its summary: pandas.DataFrame(yoke.sweep(...)).
+    """
+    import tempfile  # here, so that the package is imported quickly
+
+    for name, value in options.items():
+        if name in ("data", "test", "validation") and value is not None and not isinstance(value, (str, float, int, os.PathLike)):
+            raise _native.UsageError(f"{name}: a sweep needs a spec, such as csv:FILE; use yoke.train() for data in memory")
+    settings = {"search": search, "repeats": repeats, "runs": runs, "seconds": seconds, "examples": examples}
+    with tempfile.TemporaryDirectory(prefix="yoke-sweep-") as directory:
+        file = os.path.join(directory, "sweep.ini")
+        with open(file, "w") as f:
+            f.write(_file(grid, settings, options))
+        done = subprocess.run([_native.PROGRAM, "sweep", file, "--json", "--quiet", "--no-report", "--out",
+                               os.path.join(directory, "runs") if out is None else os.fspath(out)], capture_output=True, text=True)
+    try:
+        results = json.loads(done.stdout.splitlines()[-1])["runs"]
+    except (IndexError, KeyError, ValueError):
+        error = _native.ERRORS.get(done.returncode, _native.ResourceError)
+        raise error(in_python(done.stderr.strip().removeprefix("yoke: error: ").replace(file, "sweep"))) from None
+    given = {n.replace("_", "-"): [v if isinstance(name, str) else v[i] for v in values] for name, values in grid.items()
+             for i, n in enumerate((name,) if isinstance(name, str) else name)}
+    return [_row(run, given, out) for run in results]
+
+
+def _row(run, given, out):
+    """The values of the grid have the types that the caller gave."""
+    values = {name: next((v for v in given[name] if _text(v).strip('"') == text), text) for name, text in run["options"].items()}
+    summary = {name: value for name, value in (run["summary"] or {}).items() if isinstance(value, (int, float)) or value is None}
+    row = {**summary, **{name.replace("-", "_"): value for name, value in values.items()}, "seed": run["seed"],
+           "state": run["state"], "error": run["error"], "directory": None if out is None else os.path.join(os.fspath(out), run["folder"])}
+    return {**row, "rung": run["rung"]} if "rung" in run else row
