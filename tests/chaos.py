@@ -2,7 +2,7 @@
 """Real jobs, real kills: ./dev chaos [KILLS] [--hosts] [--seed S] [--kind NAME]
 
 Each trial starts a short job, kills one of its processes (the launcher, its agent, a server, a worker, a replica, a
-joined worker) with SIGKILL at a random time between its start and its last second, and then resumes the run. With
+joined worker) with SIGKILL at a random time between its start and its last second, and then resumes the run, if it failed. With
 --hosts, the job runs on three hosts (network namespaces, each with an sshd, which the program creates and removes) and is
 started from a fourth; a trial kills one process, or all processes of a host, or cuts its link, or both at once. A third of the
 jobs have --restarts. It checks:
@@ -93,7 +93,7 @@ class Hosts(lan.Lan):
         self.sshd = [subprocess.Popen([*self.on(i), "/usr/sbin/sshd", "-D", "-f", f"{self.directory}/sshd.conf", "-E", "/dev/null"])
                      for i in (1, 2, 3)]
         self.agent = (f"ssh -i {self.directory}/id -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
-                      "-o ConnectTimeout=5 -o SendEnv=YK_JOB -o SendEnv=TMPDIR")
+                      "-o SendEnv=YK_JOB -o SendEnv=TMPDIR")
         if not wait_until(lambda: not subprocess.run([*self.on(0), *self.agent.split(), f"{self.net}.3", "true"]).returncode, 20):
             sys.exit("chaos: sshd does not answer")
         return self
@@ -210,12 +210,14 @@ class Trial:
             return None
         how = self.random.choice(["process"] * 6 + ["processes", "link", "dead", "dead"]) if self.hosts else "process"
         if how == "process":
-            pid = self.random.choice(sorted(victims))
+            if job.pid in victims:
+                victims[job.pid] = "launcher" if option(self.kind, "--launch") else "process"
+            what = self.random.choice(sorted(set(victims.values())))
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(self.random.choice([pid for pid in victims if victims[pid] == what]), signal.SIGKILL)
             except ProcessLookupError:
                 return None
-            return victims[pid] if pid != job.pid else "launcher" if option(self.kind, "--launch") else "process"
+            return what
         ranks = {h: sorted(victims[p] for p in self.hosts.pids(h) if victims.get(p, "").startswith("rank")) for h in (1, 2, 3)}
         host = self.random.choice([0] + [h for h in ranks if ranks[h]])
         if not any(ranks.values()):  # ssh may wait for a minute
@@ -297,7 +299,8 @@ class Trial:
         with open(f"{self.directory}/job.err", errors="replace") as f:
             errors = re.findall("yoke: error: (.*)", f.read())
         servers = option(self.kind, "--servers")
-        survives = servers not in (None, "0", "all") and not KINDS[self.kind][3] and self.trained
+        survives = (servers not in (None, "0", "all") and not KINDS[self.kind][3] and self.trained and
+                    not any("before training began" in e for e in errors))
         workers = int(option(self.kind, "--launch") or 0) - int(servers) if survives else 0
         rank = int(victim[5:]) if victim and re.fullmatch(r"rank \d+", victim) else 0
         gone = victim in ("launcher", "process", "host of the launcher", "processes of the launcher")
@@ -317,8 +320,10 @@ class Trial:
         self.ended("resumed", self.chaos.deadline)
         if job.returncode:
             self.problems.append(f"resumed: exit status {job.returncode}")
-            return
-        self.results("resumed")
+        else:
+            self.results("resumed")
+
+    def check_run_directory(self):
         left = [os.path.join(at, n) for at, ds, fs in os.walk(self.run) for n in fs + ds if n.endswith(".tmp") or n == ".saving"]
         if left:
             self.problems.append(f"temporary files in the run directory: {left}")
@@ -341,9 +346,11 @@ class Trial:
         self.files("job")
         if not self.problems:
             self.check_end(job, victim)
-        if not self.problems:
+        if not self.problems and job.returncode:
             self.resume()
             self.files("resumed")
+        if not self.problems:
+            self.check_run_directory()
         text = (f"seed {self.seed}: {self.kind}{' with --restarts' if '--restarts' in self.options else ''}: "
                 f"{victim or 'nothing'} killed after {seconds:.2f} s, status {job.returncode} after {ended - killed:.2f} s more, "
                 f"all in {time.monotonic() - began:.2f} s")
@@ -402,7 +409,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the first trial; the next one has the next seed")
     parser.add_argument("--kind", choices=sorted(KINDS), help="only jobs of this kind")
     parser.add_argument("--yoke", default="build/yoke")
-    parser.add_argument("--deadline", type=float, default=40.0, help="seconds for a job to end, on an idle machine")
+    parser.add_argument("--deadline", type=float, default=75.0, help="seconds for a job to end, on an idle machine")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     kinds = [k for k in sorted(KINDS) if options.kind in (None, k) and (not options.hosts or option(k, "--launch"))]

@@ -53,6 +53,20 @@ static void every_poll_sleeps(void **state)
     assert_true(yk_wait_poll(&w) || yk_now() - began > 0.04);
 }
 
+static void crowds_poll_rarely(void **state)
+{
+    (void)state;
+    yk_wait_set_share(2.0 / 256.0);
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
+    while (yk_wait_spin(&w))
+        ;
+    const double began = yk_now();
+    for (int i = 0; i < 10; i++)
+        yk_wait_poll(&w);
+    assert_true(yk_now() - began >= 0.1); /* 256 times 50 us each */
+    yk_wait_set_share(1.0);
+}
+
 static void sleeps_are_long_enough(void **state)
 {
     (void)state;
@@ -65,6 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_deadline_passes), cmocka_unit_test(it_spins_and_then_sleeps),
-        cmocka_unit_test(every_poll_sleeps), cmocka_unit_test(sleeps_are_long_enough)};
+        cmocka_unit_test(every_poll_sleeps), cmocka_unit_test(crowds_poll_rarely),
+        cmocka_unit_test(sleeps_are_long_enough)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,19 @@
 #include "base/clock.h"
 #include <stdatomic.h>
 
-/* Naps get longer, up to 1 ms, but remain below 2 % of the wait: hundreds of processes can wait on a few cores. */
-static double nap_of(const yk_wait *w)
-{
-    const double nap = 50e-6 * (1.0 + (double)(w->polls - w->spins - w->yields) / 64.0);
-    return nap < 1e-3 ? nap : 1e-3;
-}
-
 /* The share of a core that this process has. */
 static _Atomic double share = 1.0;
+
+/* Naps get longer, up to 1 ms, but remain below 2 % of the wait. With more than 8 processes per core, they are longer still: a
+ * poll takes longer if there are more peers, so processes that only poll would use all the time of the cores. */
+static double nap_of(const yk_wait *w)
+{
+    const double nap = 50e-6 * (1.0 + (double)(w->polls - w->spins - w->yields) / 64.0),
+                 crowd = 1.0 / (8.0 * atomic_load(&share)), longest = 20e-3;
+    if (crowd <= 1.0)
+        return nap < 1e-3 ? nap : 1e-3;
+    return nap * crowd * crowd < longest ? nap * crowd * crowd : longest;
+}
 
 void yk_wait_set_share(double cores)
 {

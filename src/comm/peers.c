@@ -105,9 +105,11 @@ char yk_comm_state(const yk_comm *c, int peer)
     return !state || strlen(state) < 3 ? 0 : state[2] == 'Z' ? 'X' : state[2];
 }
 
+/* A transport that detects deaths does so without reading a file for each peer. */
 bool yk_comm_is_dead(const yk_comm *c, int peer)
 {
-    return yk_comm_state(c, peer) == 'X';
+    const bool detects = peer >= c->size || c->ops->lost;
+    return detects ? yk_comm_is_lost(c, peer) : yk_comm_state(c, peer) == 'X';
 }
 
 /* "rank 2" in "rank 2 has died" and in "ranks 1, 2 did not send", but not in "rank 21". */
