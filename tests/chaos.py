@@ -89,7 +89,8 @@ class Hosts(lan.Lan):
             lan.sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.directory}/{key}")
         with open(f"{self.directory}/sshd.conf", "w") as f:
             f.write(f"Port 22\nHostKey {self.directory}/host\nAuthorizedKeysFile {self.directory}/id.pub\nPidFile none\n"
-                    "StrictModes no\nUsePAM no\nPermitRootLogin yes\nMaxStartups 100\nAcceptEnv YK_JOB TMPDIR\n")
+                    "StrictModes no\nUsePAM no\nPermitRootLogin yes\nMaxStartups 100\nAcceptEnv YK_JOB TMPDIR\n"
+                    f"SetEnv HOME={self.directory}\n")  # without start-up files of the shell, which a kill must not interrupt
         self.sshd = [subprocess.Popen([*self.on(i), "/usr/sbin/sshd", "-D", "-f", f"{self.directory}/sshd.conf", "-E", "/dev/null"])
                      for i in (1, 2, 3)]
         self.agent = (f"ssh -i {self.directory}/id -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
