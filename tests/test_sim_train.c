@@ -220,6 +220,16 @@ static void test_opens(void **state)
         assert_in_range(opens, 1, (i == 1 ? 2 : 3) * passes); /* servers: the chief and the worker */
         free_results(&j);
     }
+    FILE *csv = fopen(in_directory("own"), "w");
+    assert_non_null(csv);
+    fputs("label,a,b\n1,2,3\n0,1,2\n", csv);
+    fclose(csv);
+    snprintf(options, sizeof options, "model=logreg test=none data=csv:%s", in_directory("own"));
+    yk_result alone;
+    opens = 0;
+    assert_int_equal(train(options, 0, &alone), YK_OK);
+    assert_int_equal(opens, 1);
+    yk_result_fini(&alone);
     yk_config c;
     yk_plan plan;
     yk_config_init(&c);

@@ -18,20 +18,13 @@ static yk_status find_missing(yk__cell_table *t)
     return YK_OK;
 }
 
-yk_status yk__cell_table_choose(yk__cell_table *t, yk_spec *spec, yk_source *source)
+yk_status yk__cell_table_choose(yk__cell_table *t)
 {
     const yk_tabular *tabular = &t->tabular;
-    const char *by = yk_spec_text(spec, "split-by", NULL);
     size_t split_by = tabular->own->ncolumns;
-    yk_status st = YK_OK;
-    if (by && !source->part.on)
-        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", spec->text);
-    if (by && (st = yk_tabular_find(tabular, "split-by", by, &split_by)))
+    const yk_status st = yk_tabular_split_by(tabular, &t->part, &split_by);
+    if (st)
         return st;
-    if (by) {
-        t->part = source->part;
-        source->part = (yk_split_range){0};
-    }
     if (!(t->used = calloc(tabular->own->ncolumns + 1, sizeof *t->used)))
         return yk_fail_memory(tabular->own->ncolumns * sizeof *t->used, "columns");
     for (size_t i = 0; i < tabular->own->ncolumns; i++) {

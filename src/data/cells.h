@@ -2,7 +2,7 @@
  * columns that are used; this code turns them into rows.
  *
  *     open:    st = yk_tabular_columns(&s->table.tabular);                // the columns are in the schema (tabular.h)
- *              st = yk__cell_table_choose(&s->table, spec, source);       // the columns that are used, split-by, missing
+ *              st = yk__cell_table_choose(&s->table);                     // the columns that are used, split-by, missing
  *              st = yk_tabular_finish(..., pass, s);                      // the pass calls yk__cells_fit()
  *     reader:  r->cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad};
  *              st = yk__cells_open(&r->cells);                            // then yk__cells_bind() for each used column
@@ -63,7 +63,7 @@ typedef struct {
 } yk__cells;
 
 /* Which columns are used; the caller checks that they can be read. */
-yk_status yk__cell_table_choose(yk__cell_table *t, yk_spec *spec, yk_source *source);
+yk_status yk__cell_table_choose(yk__cell_table *t);
 void yk__cell_table_fini(yk__cell_table *t);
 
 yk_status yk__cells_open(yk__cells *c);

@@ -195,29 +195,13 @@ static yk_status read_sample(yk__csv *s, sample *t, uint64_t *rows_out)
         snprintf(own->column[i].type, sizeof own->column[i].type, "%s",
                  count[own->ncolumns + i] > count[i] ? "text" : "number");
     free(count);
-    bool compressed = false; /* then the text is about four times as long */
-    if (!s->text.base.base.once && yk_input_compressed(s->text.base.files.path[0], &compressed))
-        return YK_ESYSTEM;
-    *rows_out = (uint64_t)((double)s->text.base.base.bytes * (compressed ? 4.0 : 1.0) / (double)bytes *
-                           (double)lines);
+    const double growth =
+        yk_input_is_compressed(t->in) ? 4.0 : 1.0; /* compressed text is about four times as long */
+    *rows_out = (uint64_t)((double)s->text.base.base.bytes * growth / (double)bytes * (double)lines);
     return s->table.schema == own ? refuse_texts(s, t) : YK_OK;
 }
 
 /* ---- open */
-
-/* split-by=COLUMN: the parser leaves out the rows of other parts, so readers need not number the rows. */
-static yk_status choose_split(yk__csv *s, const yk_spec *spec)
-{
-    yk_split_range *by_number = &s->text.base.base.part;
-    const char *by = yk_spec_text(spec, "split-by", NULL);
-    if (!by)
-        return YK_OK;
-    if (!by_number->on)
-        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", spec->text);
-    s->part = *by_number;
-    *by_number = (yk_split_range){0};
-    return yk_tabular_find(&s->table, "split-by", by, &s->split_by);
-}
 
 static bool is_row(const yk_text_reader *r, const char *line, size_t length)
 {
@@ -253,7 +237,7 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *ro
         return spec->status;
     if (!s->table.own->header)
         t->p = all;
-    if ((st = yk_tabular_columns(&s->table)) || (st = choose_split(s, spec)))
+    if ((st = yk_tabular_columns(&s->table)) || (st = yk_tabular_split_by(&s->table, &s->part, &s->split_by)))
         return st;
     return read_sample(s, t, rows_out);
 }

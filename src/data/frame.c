@@ -394,8 +394,7 @@ static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, co
     s->table.labels = f->labels;
     s->table.weights = f->weights;
     s->table.targets = f->targets;
-    if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table, spec, source)) ||
-        (st = check_used(s)))
+    if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table)) || (st = check_used(s)))
         return st;
     source->once = f->once;
     s->block_rows = SMALL_BLOCK;

@@ -138,8 +138,8 @@ yk_status yk__parquet_open(yk_source *source, yk_spec *spec, yk_split split, con
     if ((st = yk_tabular_init(&s->cells.tabular, source, spec, o)) ||
         (st = yk_files_find(spec->where, &s->base.files)) ||
         (st = open_tables(s->cells.tabular.own, &s->base.files, &s->table)) ||
-        (st = yk_tabular_columns(&s->cells.tabular)) ||
-        (st = yk__cell_table_choose(&s->cells, spec, source)) || (st = check_used(s)) || (st = add_blocks(s)))
+        (st = yk_tabular_columns(&s->cells.tabular)) || (st = yk__cell_table_choose(&s->cells)) ||
+        (st = check_used(s)) || (st = add_blocks(s)))
         return st;
     for (size_t i = 0; i < s->base.files.n; i++)
         rows += s->table[i].file->rows;

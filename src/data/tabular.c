@@ -134,6 +134,18 @@ yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *n
                : yk_fail(YK_EUSAGE, "%s: %s=%s: must be one column", t->spec->text, option, name);
 }
 
+yk_status yk_tabular_split_by(const yk_tabular *t, yk_split_range *part_out, size_t *column_out)
+{
+    const char *by = yk_spec_text(t->spec, "split-by", NULL);
+    if (!by)
+        return YK_OK;
+    if (!t->source->part.on)
+        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", t->spec->text);
+    *part_out = t->source->part;
+    t->source->part = (yk_split_range){0};
+    return yk_tabular_find(t, "split-by", by, column_out);
+}
+
 static yk_status choose_columns(yk_tabular *t, const char *key, yk_column_role role)
 {
     yk__names words = {0};

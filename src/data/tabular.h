@@ -69,6 +69,10 @@ const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80]);
 /* The column of the file with this name; YK_EUSAGE: there is none, or several. `option`: for messages. */
 yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *name, size_t *out);
 
+/* split-by=COLUMN: the column, and the part of the rows, which readers of the source then need not number. *part_out is not
+ * changed without split-by. */
+yk_status yk_tabular_split_by(const yk_tabular *t, yk_split_range *part_out, size_t *column_out);
+
 /* ---- the texts of columns that are carried (yk_source_options.carry), for readers: of the rows of the last next() */
 
 typedef struct {

@@ -467,13 +467,18 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
     return st;
 }
 
+bool yk_input_is_compressed(const yk_input *in)
+{
+    return in->decoder.coding != YK__PLAIN;
+}
+
 yk_status yk_input_compressed(const char *path, bool *compressed_out)
 {
     yk_input *in;
     yk_status st = yk_input_open(path, 0, &in);
     if (st)
         return st;
-    *compressed_out = in->decoder.coding != YK__PLAIN;
+    *compressed_out = yk_input_is_compressed(in);
     yk_input_free(in);
     return YK_OK;
 }

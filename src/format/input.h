@@ -57,6 +57,7 @@ yk_status yk_fail_at(const char *path, uint64_t offset, const char *format, ...)
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out);
 
 /* Whether the file starts like a compressed one. */
+bool yk_input_is_compressed(const yk_input *in);
 yk_status yk_input_compressed(const char *path, bool *compressed_out);
 
 #endif
