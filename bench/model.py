@@ -33,9 +33,9 @@ HEADERS = 128 + 64   # bytes: of a message to a server, and of its answer (src/s
 DELIVERED = 0.94     # of a link's rate: what TCP leaves of Ethernet frames of 1,500 bytes
 COPY = 0.56          # copy / serve, measured with dedicated servers (docs/performance-model.md)
 OWN = 0.3            # of `serve`: what looking up and applying take; the rest are messages, which a process's own keys do not need
-MESSAGE = 2.15e-6    # seconds to send or receive a small message over TCP (docs/experiments-log.md: 4.3 us from one to the other)
-HOSTS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
-GIGABITS = (10, 25, 100)
+MESSAGE = 2.15e-6    # seconds to send or receive a small message over TCP, with Open MPI (docs/experiments-log.md: 4.3 us from one to the other)
+HOSTS = (2, 4, 8, 16, 32, 64)
+GIGABITS = (10, 25)
 
 
 # ---- the model: pure functions
@@ -166,17 +166,11 @@ def check_table(costs):
 
 
 def cluster_table(costs, processes, threads, cores):
-    lines = ["| hosts | " + " | ".join(f"{g} Gbit/s" for g in GIGABITS) + " | hottest shard | time for messages |",
-             "|---|" + "---|" * (len(GIGABITS) + 2)]
+    lines = ["| hosts | " + " | ".join(f"{g} Gbit/s" for g in GIGABITS) + " |", "|---|" + "---|" * len(GIGABITS)]
     for n in HOSTS:
         job = {"hosts": n, "processes": processes, "threads": threads, "cores": cores}
-        cells = []
-        for gigabit in GIGABITS:
-            rate, limit = predict(costs, {**job, "link": gigabit * 1e9})
-            cells.append(f"{rate / 1e6:,.0f} M, {limit}")
-        shards, keys = n * processes, costs["keys"]
-        hot, messages = hottest(keys * costs["copy_examples"], shards), 4 * shards * costs["message"] / costs["copy_examples"]
-        lines.append(f"| {n} | " + " | ".join(cells) + f" | {hot:.2f} x | {100 * messages / (messages + keys * hot * serving(costs, job)):.0f} % |")
+        found = [predict(costs, {**job, "link": gigabit * 1e9}) for gigabit in GIGABITS]
+        lines.append(f"| {n} | " + " | ".join(f"{rate / 1e6:,.0f} M, {limit}" for rate, limit in found) + " |")
     return lines
 
 
