@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "comm/native_socket.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,8 +15,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <yoke.h>
@@ -101,62 +99,19 @@ static yk_status allow_open_files(int processes)
     return YK_OK;
 }
 
-/* Any free port, on all addresses, or on the loopback address only. */
-static int listen_tcp(bool loopback, int *port_out)
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } address = {.v6 = {.sin6_family = AF_INET6}};
-    socklen_t n = sizeof address.v6;
-    const int no = 0;
-    int fd = loopback ? -1 : socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) || bind(fd, &address.any, n))) {
-        close(fd); /* a host without IPv6 */
-        fd = -1;
-    }
-    if (fd < 0 && (fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
-        address.v4 = (struct sockaddr_in){.sin_family = AF_INET,
-                                          .sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY)};
-        n = sizeof address.v4;
-        if (bind(fd, &address.any, n))
-            return -1;
-    }
-    if (fd < 0 || getsockname(fd, &address.any, &n) || listen(fd, SOMAXCONN))
-        return -1;
-    *port_out = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
-    return fd;
-}
-
-static int listen_unix(const char *name)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const size_t n = strlen(name), most = sizeof address.sun_path - 1;
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    memcpy(address.sun_path + 1, name, n < most ? n : most);
-    if (fd < 0 ||
-        bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) ||
-        listen(fd, SOMAXCONN))
-        return -1;
-    return fd;
-}
-
+/* The agent of rank 0 listens for it: at a Unix socket, on the loopback address, or at any free port of all addresses. */
 static yk_status open_listener(agent *a, const char *master)
 {
     const size_t n = strlen(master);
-    int port = 0;
+    const bool local = strncmp(master, "unix:", 5) == 0 || strncmp(master, "127.", 4) == 0;
     snprintf(a->master, sizeof a->master, "%s", master);
     if (a->first > 0)
         return YK_OK;
-    if (strncmp(master, "unix:", 5) == 0)
-        a->listener = listen_unix(master + 5);
-    else
-        a->listener = listen_tcp(strncmp(master, "127.", 4) == 0, &port);
-    if (a->listener < 0)
-        return yk_fail(YK_ESYSTEM, "cannot open a socket for rank 0: %s", strerror(errno));
-    if (port && n >= 2 && strcmp(master + n - 2, ":0") == 0)
-        snprintf(a->master, sizeof a->master, "%.*s%d", (int)n - 1, master, port);
+    const yk_status st = yk_socket_listen(local ? master : "[::]:0", &a->listener);
+    if (st)
+        return st;
+    if (n >= 2 && strcmp(master + n - 2, ":0") == 0)
+        snprintf(a->master, sizeof a->master, "%.*s%d", (int)n - 1, master, yk_socket_port(a->listener));
     yk_channel_send(&a->channel, YK_FRAME_MASTER, 0, a->master, strlen(a->master));
     return YK_OK;
 }

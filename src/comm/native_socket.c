@@ -217,7 +217,7 @@ static yk_status listen_at(const char *address, int *out)
 }
 
 /* A host without IPv6 has no address [::]. */
-static yk_status listen_anywhere(const char *address, int *out)
+yk_status yk_socket_listen(const char *address, int *out)
 {
     char v4[YK_ADDRESS_MAX];
     yk_status st = listen_at(address, out);
@@ -239,7 +239,7 @@ yk_status yk_listener_create(const char *address, int listen_fd, const unsigned 
     memcpy(l->token, token ? token : no_token, sizeof l->token);
     snprintf(l->address, sizeof l->address, "%s", address);
     if (listen_fd < 0)
-        st = listen_anywhere(address, &l->fd);
+        st = yk_socket_listen(address, &l->fd);
     else
         fcntl(listen_fd, F_SETFL, O_NONBLOCK);
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -273,9 +273,14 @@ int yk_listener_descriptor(const yk_listener *l)
 
 int yk_listener_port(const yk_listener *l)
 {
+    return yk_socket_port(l->fd);
+}
+
+int yk_socket_port(int fd)
+{
     struct sockaddr_storage at;
     socklen_t size = sizeof at;
-    if (getsockname(l->fd, (struct sockaddr *)&at, &size))
+    if (getsockname(fd, (struct sockaddr *)&at, &size))
         return 0;
     return at.ss_family == AF_INET    ? ntohs(((struct sockaddr_in *)&at)->sin_port)
            : at.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&at)->sin6_port)

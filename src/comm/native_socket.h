@@ -50,6 +50,9 @@ int yk_listener_accept(yk_listener *l, yk_hello *out);
 yk_status yk_dial(const char *address, const unsigned char *token, const yk_hello *hello, double timeout,
                   int *out);
 
+yk_status yk_socket_listen(const char *address, int *out); /* a listening socket, non-blocking */
+int yk_socket_port(int fd);                                /* at which it listens; 0: a Unix socket */
+
 /* Sends or receives all bytes of a blocking or non-blocking socket, until a time (base/clock.h). */
 bool yk_socket_send_all(int fd, const void *data, size_t n, double until);
 bool yk_socket_recv_all(int fd, void *out, size_t n, double until);
