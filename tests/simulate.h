@@ -60,8 +60,9 @@ typedef struct {
     yk_plan plan;
     uint64_t epochs, examples; /* examples: in the data set */
     bool streamed;
-    bool uses; /* the weights show how often each example was used */
-    bool bits; /* the weights are those of the undisturbed run, bit by bit */
+    bool validates; /* there is validation data, and the run may end early */
+    bool uses;      /* the weights show how often each example was used */
+    bool bits;      /* the weights are those of the undisturbed run, bit by bit */
     int attempts;
     attempt_plan attempt[MAX_ATTEMPTS];
     double min_delay, max_delay; /* of the undisturbed run and of the last attempt */

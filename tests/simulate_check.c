@@ -107,6 +107,7 @@ static bool is_known(const char *path)
         "summary.json",
         "lock",
         "checkpoints",
+        "checkpoints/best",
         "checkpoints/step-[0-9]*",
         "checkpoints/step-[0-9]*/DONE",
         "checkpoints/step-[0-9]*/model.safetensors",
@@ -200,10 +201,11 @@ const char *check_disk(yk_fs_memory *disk, const attempt *a, complaint *why)
 
 /* ---- results ---- */
 
-static const char *check_counts(const schedule *s, const yk_result *r, const yk_result *undisturbed,
-                                complaint *why)
+static const char *check_counts(const schedule *s, const yk_result *r, complaint *why)
 {
     const unsigned long long used = r->examples + r->late_examples, wanted = s->epochs * s->examples;
+    if (r->waited) /* it ended early */
+        return NULL;
     if (s->epochs && used != wanted)
         return complain(why, "%llu examples were used (%llu of them too late), not %llu", used,
                         (unsigned long long)r->late_examples, wanted);
@@ -212,7 +214,6 @@ static const char *check_counts(const schedule *s, const yk_result *r, const yk_
         p->synchronous && !p->local_steps
             ? 0
             : p->steps / 4 + 2 * (uint64_t)(p->workers * p->depth) * (p->local_steps ? p->local_steps : 1);
-    (void)undisturbed;
     if (!s->epochs && (r->steps < p->steps || r->steps - p->steps > spare))
         return complain(why, "%llu steps were made, not %llu", (unsigned long long)r->steps,
                         (unsigned long long)p->steps);
@@ -308,6 +309,25 @@ static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory 
     return wrong;
 }
 
+/* The best model is that of the result, and complete; of a synchronous run, that of the undisturbed one. */
+static const char *check_best(const schedule *s, const yk_result *r, const yk_result *undisturbed,
+                              yk_fs_memory *disk, complaint *why)
+{
+    char path[64], name[32];
+    size_t n;
+    char *best = (char *)read_all(disk, "run/checkpoints/best", &n);
+    snprintf(name, sizeof name, "step-%llu\n", (unsigned long long)r->selected.step);
+    snprintf(path, sizeof path, "run/checkpoints/step-%llu/DONE", (unsigned long long)r->selected.step);
+    const bool same = best && !strcmp(best, name) && find(disk, AT_FDCWD, path);
+    free(best);
+    if (!same)
+        return complain(why, "checkpoints/best does not name %s, or that model is missing", name);
+    if (s->bits && (r->selected.step != undisturbed->selected.step || r->waited != undisturbed->waited))
+        return complain(why, "step %llu was selected; without faults, step %llu",
+                        (unsigned long long)r->selected.step, (unsigned long long)undisturbed->selected.step);
+    return NULL;
+}
+
 static const char *check_run_dir(const schedule *s, const yk_result *r, yk_fs_memory *disk, complaint *why)
 {
     const uint64_t step = newest_checkpoint(disk);
@@ -325,12 +345,14 @@ const char *check_done(const schedule *s, const attempt_plan *plan, const attemp
                        complaint *why)
 {
     const yk_result *r = &a->result[0];
-    const char *wrong = check_counts(s, r, &undisturbed->result[0], why);
+    const char *wrong = check_counts(s, r, why);
     bool all = true;
     for (int i = 0; i < s->ranks; i++)
         all &= a->returned[i] && !a->status[i];
     if (!wrong && all && r->lost == 0 && only_short_pauses(s, plan))
         wrong = check_traffic(r, why);
+    if (!wrong && s->validates)
+        wrong = check_best(s, r, &undisturbed->result[0], disk, why);
     if (!wrong && s->bits)
         wrong = check_bits(a, undisturbed, disk, reference, why);
     /* Several servers save their shards one after the other, and a worker may be lost when one of them has its gradient and another

@@ -197,6 +197,25 @@ static void draw_steps(schedule *s, yk_rng *rng)
         yk_rng_below(rng, 1000));
 }
 
+/* Validation data selects the best model and may end the run early; --clip-norm needs the norm of all parts of a gradient. */
+static void draw_validation(schedule *s, yk_rng *rng, const char *dir)
+{
+    const bool own = s->data == OWN || s->data == OWN_PIXELS;
+    if (one_in(rng, 3) && strstr(s->options, "eval-every")) {
+        s->validates = true;
+        if (s->data == OWN_PIXELS || s->data == DENSE)
+            add(s, " validation=idx:%s%s", dir, s->data == DENSE ? "" : "/pixels");
+        else if (strstr(s->options, "libffm"))
+            add(s, " validation=libffm:%s/clicks.libffm", dir);
+        else
+            add(s, " validation=libsvm:%s/%s.libsvm", dir, s->data == OWN ? "own" : "keyed");
+        if (!own && one_in(rng, 2))
+            add(s, " patience=%u", 1 + yk_rng_below(rng, 2));
+    }
+    if (one_in(rng, 4)) /* the gradient of an example with a feature of its own must not change */
+        add(s, " clip-norm=%g", own ? 100.0 : 0.3);
+}
+
 yk_status schedule_config(const schedule *s, yk_config *out)
 {
     char *copy = strdup(s->options), *rest = NULL;
@@ -291,6 +310,7 @@ void schedule_make(uint64_t seed, const char *data_dir, schedule *out)
         draw_data(out, &rng, data_dir, sync);
         draw_placement(out, &rng);
         draw_steps(out, &rng);
+        draw_validation(out, &rng, data_dir);
     } while (!is_valid(out));
     out->bits = out->plan.lockstep;
     out->uses =

@@ -83,9 +83,14 @@ static yk_status evaluate_and_save(void *context)
     s->eval_seconds = yk_now() - began;
     const double cpu = yk__thread_seconds();
     s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
-    s->at.best = t->selection.best;
+    yk_progress_state at = s->at;
+    at.best = t->selection.best;
+    if (s->due.eval) { /* a new period has begun */
+        at.period_examples = 0;
+        at.period_loss = 0.0;
+    }
     if (!st && s->saved)
-        st = yk__save(t, t->cluster.whole, &s->at);
+        st = yk__save(t, t->cluster.whole, &at);
     s->save_seconds = yk_now() - began - s->eval_seconds;
     s->cpu_seconds = yk__thread_seconds() - cpu;
     return st;

@@ -189,8 +189,9 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at)
         return yk__diverged(t, "the test loss", r->test.loss, at->step);
     if (t->validated && !(r->validation.loss <= yk__max_loss(t)))
         return yk__diverged(t, "the validation loss", r->validation.loss, at->step);
-    if (!t->validated || (t->result->resumed_from && at->step == t->result->resumed_from))
-        return YK_OK; /* that step was evaluated before */
+    if (!t->validated ||
+        (t->result->resumed_from && at->step == t->result->resumed_from && !at->period_examples))
+        return YK_OK; /* that step was evaluated before it was saved */
     st = yk__select(s, at->step, &r->validation, &r->test);
     return st || !s->best.improved ? st : keep_best(t);
 }
