@@ -96,6 +96,8 @@ static void patience_counts_evaluations_without_improvement(void **state)
     assert_false(yk__selection_is_over(&s));
     step(&s, 5, 0.41, 0.0);
     assert_true(yk__selection_is_over(&s) && s.best.waited == 2 && s.best.step == 3);
+    step(&s, 6, 0.3, 0.0); /* with gradients that arrived after the decision to stop */
+    assert_true(yk__selection_is_over(&s) && s.best.step == 6);
     yk__selection_fini(&s);
 }
 

@@ -303,7 +303,7 @@ bool yk__all_have_left(const yk_server *s)
  * is missed. A lost worker sends none. */
 static bool ended(const yk_server *s)
 {
-    const bool all_gone = yk__all_have_left(s);
+    const bool all_gone = yk__all_have_left(s) && !s->awaits_squares; /* of the last round */
     if (s->chief)
         return all_gone;
     return s->over && (all_gone || yk_now() - s->over_at > s->config.leave_timeout);

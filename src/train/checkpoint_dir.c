@@ -238,7 +238,7 @@ static yk_status find_best(const char *run_dir, char **path_out)
 }
 
 /* best 0: none any more, because the run is resumed without a validation set. */
-static yk_status write_best(const char *run_dir, uint64_t best)
+yk_status yk__checkpoint_name_best(const char *run_dir, uint64_t best)
 {
     char *old = NULL;
     yk_status st =
@@ -314,7 +314,7 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, 
     if (st && top >= 0)
         remove_checkpoint(top, run_dir, saving_name);
     if (!st)
-        st = write_best(run_dir, best);
+        st = yk__checkpoint_name_best(run_dir, best);
     if (!st)
         remove_old(top, run_dir, step, best);
     if (top >= 0)

@@ -34,6 +34,8 @@ char *yk__path(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * path_out may be NULL. */
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, yk_status st,
                              char **path_out);
+/* Writes checkpoints/best. yk__checkpoint_end() does so, too. */
+yk_status yk__checkpoint_name_best(const char *run_dir, uint64_t best);
 bool yk__checkpoint_is_complete(const char *run_dir, uint64_t step);
 
 /* Like yk_checkpoint_find(), but `dir` may also be a model file (*path_out: the same) or RUN/checkpoints/best, and YK_EUSAGE if there

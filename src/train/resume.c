@@ -24,8 +24,11 @@ static yk_status check_examples(const yk__trainer *t)
 /* The best model may have been removed or damaged. Then the best of the later ones is selected. */
 static void check_best(const char *run_dir, yk_best *best)
 {
-    if (!best->step || yk__checkpoint_is_complete(run_dir, best->step))
+    if (!best->step || yk__checkpoint_is_complete(run_dir, best->step)) {
+        if (best->step && yk__checkpoint_name_best(run_dir, best->step)) /* it may have ended before it did */
+            yk_warn("%s", yk_error());
         return;
+    }
     yk_warn("%s: the checkpoint of the best model, step-%llu, is missing or damaged: the best of the models "
             "from here on is selected",
             run_dir, (unsigned long long)best->step);

@@ -20,6 +20,7 @@
 static const double restart_seconds = 10.0;
 
 static const char *const checkpoints[] = {"checkpoints/",
+                                          "checkpoints/best",
                                           "checkpoints/.saving/",
                                           "checkpoints/step-[0-9]*/",
                                           "checkpoints/*/DONE",
@@ -43,16 +44,10 @@ static const char *const written[] = {"config.ini",
                                       NULL};
 
 /* What only the owner of the lock writes, unlike report.html. */
-static const char *const locked[] = {"config.ini",
-                                     "metrics.jsonl",
-                                     "summary.json",
-                                     "trace.json",
-                                     "join",
-                                     "lock",
-                                     "checkpoints/",
-                                     "worker-[0-9]*/",
-                                     "worker-[0-9]*/resources.jsonl",
-                                     NULL};
+static const char *const locked[] = {
+    "config.ini", "metrics.jsonl", "summary.json",     "trace.json",     "join",
+    "lock",       "checkpoints/",  "checkpoints/best", "worker-[0-9]*/", "worker-[0-9]*/resources.jsonl",
+    NULL};
 
 /* ---- checks ---- */
 

@@ -59,7 +59,7 @@ yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation
     /* the last step of an asynchronous job may be evaluated again, with gradients that arrived later: its checkpoint is replaced */
     b->improved = first || step == b->step || gain(s, b->value, b->best) > 0.0;
     const bool enough = first || gain(s, b->value, b->mark) > s->min_delta;
-    b->waited = enough ? 0 : b->waited + 1;
+    b->waited = enough && !yk__selection_is_over(s) ? 0 : b->waited + 1; /* a run that is over stays over */
     if (enough)
         b->mark = b->value;
     b->lr_waited = enough ? 0 : b->lr_waited + 1;
