@@ -94,6 +94,8 @@ train() { # SPEC OPTION...
 --lr 0x1p-3 not a number
 --lr -1 must be 0 or more
 --l2 -1 must be 0 or more
+--epochs 0 must be 1 or more
+--patience -1 must be 0 or more
 --l1 1e20 between 0 and 1000000000
 --momentum 1.5 between 0 and
 --mode both sync, async

@@ -2,8 +2,9 @@
 import re
 
 # Values that a message may give after an option, besides numbers, 'TEXT', PLACEHOLDER, and words with one of : = /
-_WORDS = {"adagrad", "adam", "all", "always", "any", "async", "auto", "channel", "constant", "flip", "ftrl", "image", "inverse",
-          "local", "logreg", "momentum", "never", "none", "sgd", "softmax", "step", "sync"}
+_WORDS = {"adagrad", "adam", "adamw", "all", "always", "any", "async", "auto", "balanced", "channel", "constant", "cosine",
+          "flip", "ftrl", "hinge", "image", "inverse", "local", "logistic", "logreg", "loss", "momentum", "nesterov", "never",
+          "none", "one-cycle", "plateau", "sgd", "softmax", "squared", "step", "sync"}
 _VALUE = r"(?: ('[^']*'|[^\s;,)]*[^\s;,:.)]))?"
 _OPTION = re.compile(r"(\bunknown |\byoke train )?--([a-z][a-z0-9-]*)" + _VALUE + r"(?=(:?))")
 _COMMAND = re.compile(r"\byoke train((?: [a-z][a-z0-9_]*=(?:\"[^\"]*\"|[^\s;,:)]+))+)")

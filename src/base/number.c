@@ -134,7 +134,7 @@ static yk_status read(const char *text, bool whole, double min, double max, doub
         x *= strchr("kK", *end++) ? 1e3 : 1e6;
     if (!end || *end || !isfinite(x) || (whole && x != floor(x)))
         return yk_fail(YK_EUSAGE, "not a%s number", whole ? " whole" : "");
-    if (x < min && isinf(max))
+    if (x < min && max >= 9e15) /* larger than any useful number */
         return yk_fail(YK_EUSAGE, "must be %.15g or more", min);
     if (x < min || x > max)
         return yk_fail(YK_EUSAGE, "must be between %.15g and %.15g", min, max);

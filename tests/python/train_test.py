@@ -116,6 +116,9 @@ def test_texts_name_python_parameters():
         'stopped; continue with: yoke.train(out="runs/a", resume=True)')
     assert in_python("--no-bias and --lr-decay-every STEPS; srun --mpi=pmix") == (
         "no_bias=True and lr_decay_every=STEPS; srun --mpi=pmix")
+    assert in_python("--lr-schedule plateau needs --validation; or use --lr-schedule one-cycle, --class-weight balanced") == (
+        'lr_schedule="plateau" needs validation; or use lr_schedule="one-cycle", class_weight="balanced"')
+    assert in_python("--monitor auc is not defined: use --monitor loss or accuracy").endswith('use monitor="loss" or accuracy')
     assert in_python("--batch 1x: not a whole number") == 'batch="1x": not a whole number'
     assert in_python("--seed 3, --model x", {"seed": "random_state"}) == "random_state=3, model x"
     assert in_python("scale it (csv: ?scale=standard)") == "scale it (csv: ?scale=standard)"
