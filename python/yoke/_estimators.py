@@ -198,8 +198,9 @@ class _Estimator(BaseEstimator):
 
     def _train_on(self, data, epochs, start, keep_state, fields=None, sparse=False):
         # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
-        training = Training(_native.Options(self._options(epochs), self._names), data, start=start, ignored=("busy_host",),
-                            names=self._names, keep_state=keep_state)
+        names = self._names if self.early_stopping else {**self._names, "validation": "early_stopping=True"}
+        training = Training(_native.Options(self._options(epochs), names), data, start=start, ignored=("busy_host",),
+                            names=names, keep_state=keep_state)
         finished = training.run(self._evaluated())
         if training.interrupted:
             raise KeyboardInterrupt
@@ -348,12 +349,17 @@ class _Classifier(ClassifierMixin):
 
     def _label_options(self):
         weight = self.class_weight
-        if weight is None or isinstance(weight, str):
+        if weight is None or isinstance(weight, str) and weight == "balanced":
             return {}
+        if not isinstance(weight, dict):
+            raise ValueError(f'class_weight={weight!r}: use {{class: weight}}, "balanced" or None')
         known = {name: number for number, name in enumerate(self.classes_.tolist())}
         unknown = [name for name in weight if name not in known]
         if unknown:
             raise ValueError(f"class_weight: {unknown[0]!r} is not one of the classes {list(known)}")
+        negative = [name for name, value in weight.items() if not value >= 0]
+        if negative:
+            raise ValueError(f"class_weight={weight!r}: the weight of {negative[0]!r} must be at least 0")
         return {"class_weight": ",".join(f"{known[name]}={float(value)!r}" for name, value in weight.items()) or None}
 
     def _stream_label(self, y, first):

@@ -63,6 +63,11 @@ def test_messages_name_the_public_class():
     X, y = blobs()
     raises("layers", lambda: yoke.Network("nonsense").fit(X, y))
     raises("random_state=", lambda: yoke.LogisticRegression(random_state=-5).fit(X, y))
+    raises('lr_schedule="plateau" needs early_stopping=True', lambda: yoke.LogisticRegression(lr_schedule="plateau").fit(X, y))
+    raises("validation_fraction=2", lambda: yoke.LogisticRegression(early_stopping=True, validation_fraction=2).fit(X, y))
+    raises('class_weight=\'equal\': use {class: weight}, "balanced" or None',
+           lambda: yoke.LogisticRegression(class_weight="equal").fit(X, y))
+    raises("the weight of 0 must be at least 0", lambda: yoke.LogisticRegression(class_weight={0: -1}).fit(X, y))
 
 
 def test_labels_of_any_integer_type():
