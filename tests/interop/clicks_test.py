@@ -7,17 +7,13 @@ Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUIL
 import json
 import os
 import random
-import sys
 import tempfile
 
-from program import find_torch, yoke
+from program import find_torch, packages, yoke
 
-try:
+with packages():
     import numpy as np
     from safetensors.numpy import load_file
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 torch = find_torch()
 EXAMPLES, FIELDS, KEYS, STEPS = 200, 5, 60, 500

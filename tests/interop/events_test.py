@@ -7,18 +7,16 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 
-try:
+from program import packages
+
+with packages():
     from tensorboard.backend.event_processing import (data_provider, event_accumulator, event_file_loader,
                                                       plugin_event_multiplexer)
     from tensorboard.context import RequestContext
     from tensorboard.plugins import base_plugin
     from tensorboard.plugins.hparams import api_pb2, backend_context, get_experiment, list_session_groups
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 PROGRAM = os.path.join(os.environ["YK_BUILD"], "test_events")
 YOKE = os.path.join(os.environ["YK_BUILD"], "yoke")

@@ -6,21 +6,16 @@
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
-import glob
 import os
 import struct
-import sys
 import tempfile
 
-from program import find_torch, yoke
+from program import find_torch, packages, saved, yoke
 
-try:
+with packages():
     import numpy as np
     from safetensors.numpy import load_file
     from sklearn.linear_model import LogisticRegression
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 torch = find_torch()
 
@@ -28,8 +23,7 @@ torch = find_torch()
 def train(out, *options):
     """The saved tensors, by their names in PyTorch."""
     yoke("train", *options, "--out", out, "--seed", 1, "--quiet", "--eval-every", 10**9)
-    (saved,) = glob.glob(os.path.join(out, "checkpoints", "step-*", "model.safetensors"))
-    return load_file(saved)
+    return load_file(saved(out))
 
 
 def predict(run, data):

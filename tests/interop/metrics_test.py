@@ -5,17 +5,13 @@ Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUIL
 """
 import json
 import os
-import sys
 import tempfile
 
-from program import yoke
+from program import packages, yoke
 
-try:
+with packages():
     import numpy as np
     from sklearn import metrics as sk
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 BINS = 15
 

@@ -3,20 +3,14 @@ Each step uses all examples, so that the order of the examples does not matter; 
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
-import glob
 import math
-import os
 import struct
-import sys
 import tempfile
 
-from program import find_torch, yoke
+from program import find_torch, packages, saved, yoke
 
-try:
+with packages():
     import numpy as np
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 torch = find_torch()
 N, COLUMNS, CLASSES, STEPS = 40, 6, 3, 12
@@ -44,8 +38,7 @@ def load(path):
 def train(model, data, *options):
     with tempfile.TemporaryDirectory() as run:
         yoke("train", "--model", model, "--data", data, "--test", "none", "--epochs", STEPS, "--out", f"{run}/r", "--quiet", *options)
-        (saved,) = glob.glob(f"{run}/r/checkpoints/step-*/model.safetensors")
-        return load(saved)
+        return load(saved(f"{run}/r"))
 
 
 # ---- definitions

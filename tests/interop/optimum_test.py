@@ -6,30 +6,24 @@
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
-import glob
 import json
 import os
 import struct
-import sys
 import tempfile
 
-from program import yoke
+from program import packages, saved, yoke
 
-try:
+with packages():
     import numpy as np
     import scipy.sparse
     from safetensors.numpy import load_file
     from sklearn.linear_model import LogisticRegression
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 
 def train(out, *options):
     """The JSON summary and the saved tensors."""
     output = yoke("train", *options, "--out", out, "--seed", 1, "--json", "--quiet")
-    (saved,) = glob.glob(os.path.join(out, "checkpoints", "step-*", "model.safetensors"))[-1:]
-    return json.loads(output.splitlines()[-1]), load_file(saved)
+    return json.loads(output.splitlines()[-1]), load_file(saved(out))
 
 
 def log_loss(margin):

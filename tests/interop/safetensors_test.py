@@ -4,16 +4,14 @@ Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUIL
 """
 import os
 import subprocess
-import sys
 import tempfile
 
-try:
+from program import packages
+
+with packages():
     import numpy as np
     import safetensors
     from safetensors.numpy import save_file
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 PROGRAM = os.path.join(os.environ["YK_BUILD"], "test_safetensors")
 

@@ -6,20 +6,15 @@
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
-import glob
 import os
-import sys
 import tempfile
 
-from program import find_torch, yoke
+from program import find_torch, packages, saved, yoke
 
-try:
+with packages():
     import numpy as np
     from safetensors.numpy import load_file
     from sklearn.utils.class_weight import compute_class_weight
-except ImportError as missing:
-    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
-    sys.exit(77)
 
 torch = find_torch()
 N, COLUMNS, STEPS, RATE = 96, 4, 5, 0.05
@@ -73,8 +68,7 @@ def train(way, *options):
     with tempfile.TemporaryDirectory() as out:
         yoke("train", *options, *WAYS[way], "--steps", STEPS, "--lr", RATE, "--optimizer", "sgd", "--out", os.path.join(out, "run"),
              "--seed", 1, "--quiet", "--test", "none")
-        (saved,) = glob.glob(os.path.join(out, "run", "checkpoints", "step-*", "model.safetensors"))
-        return load_file(saved)
+        return load_file(saved(os.path.join(out, "run")))
 
 
 def compare(what, got, expected):
@@ -111,8 +105,7 @@ def networks(folder):
             options = ["--model", "dense 6, tanh, dense 1", "--loss", loss, "--data", path + "?weight=importance"]
             yoke("train", *options, "--batch", N, "--steps", 1, "--lr", 0, "--optimizer", "sgd", "--out", os.path.join(out, "run"),
                  "--seed", 1, "--quiet", "--test", "none")
-            (saved,) = glob.glob(os.path.join(out, "run", "checkpoints", "step-*", "model.safetensors"))
-            first = load_file(saved)
+            first = load_file(saved(os.path.join(out, "run")))
         net = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1))
         net.load_state_dict({k: torch.tensor(v) for k, v in first.items()})
         optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
