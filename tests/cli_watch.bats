@@ -55,7 +55,7 @@ for key in said:
 for key in ("verdict", "bottleneck", "phases", "resources", "hosts", "processes", "traffic", "alerts", "warnings"):
     assert key in said, key
 (host,) = said["hosts"]
-assert host["cores"] >= host["usable_cores"] > 0 and host["memory_bytes"] > 1e6 and not host["mpi"], host
+assert host["cores"] >= host["usable_cores"] > 0 and host["memory_bytes"] > 1e6 and not host["transport"], host
 assert all(host[k] for k in ("host", "cpu", "kernel", "compiler", "yoke")) and host["sent_to"] == {}, host
 (process,) = said["processes"]
 assert process["examples"] == said["examples"] and len(process["workers"]) == 1, process

@@ -120,7 +120,7 @@ import json, sys
 s = json.load(open("replicas/summary.json"))
 pairs = {(h["host"], to): n for h in s["hosts"] for to, n in h["sent_to"].items()}
 assert len(pairs) == 6 and min(pairs.values()) > 0 and sum(pairs.values()) == s["bytes_sent"], (pairs, s["bytes_sent"])
-assert all(h["mpi"] and h["cpu"] for h in s["hosts"]), s["hosts"]
+assert all(h["transport"] and h["cpu"] for h in s["hosts"]), s["hosts"]
 END
     try report replicas --format markdown
     expect 0

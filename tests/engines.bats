@@ -80,7 +80,7 @@ same_model() { # RUN RUN
     finish_ranks 60
     expect 0
     equal "exit statuses" "$codes" " 0 0 0 0 0 0 0 0 0"
-    grep -q '"mpi":"sockets"' out
+    grep -q '"transport":"sockets"' out
     same_model one two
     same_model one sockets
 }
@@ -240,7 +240,7 @@ same_model() { # RUN RUN
     status=0
     YK_MPI_PLUGIN=$PWD/none timeout 60 mpirun --oversubscribe -n 3 "$YOKE" ${digits/--quiet/} --json --out one >out 2>err || status=$?
     expect 0 "this job runs without MPI"
-    grep -q '"mpi":"shared memory"' out
+    grep -q '"transport":"shared memory"' out
 }
 
 @test "the Kubernetes example is valid, and runs as processes with the same environment" {

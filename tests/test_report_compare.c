@@ -260,7 +260,7 @@ static const char of_two_hosts[] =
     "{\"rank\":1,\"role\":\"worker\",\"host\":\"a.b\",\"seconds\":10,\"cpu_mean\":0.5,\"cpu_peak\":1.0},"
     "{\"rank\":2,\"role\":\"worker\",\"host\":\"c_d\",\"seconds\":5,\"cpu_mean\":%d,\"cpu_peak\":1.0}],"
     "\"hosts\":[{\"host\":\"a.b\",\"cpu\":\"Z80 & more\",\"cores\":8.0,\"usable_cores\":4.0,\"memory_bytes\":"
-    "65536.0,\"os\":\"CP/M\",\"kernel\":\"2.2\",\"compiler\":\"gcc 12\",\"yoke\":\"1\",\"mpi\":\"M\","
+    "65536.0,\"os\":\"CP/M\",\"kernel\":\"2.2\",\"compiler\":\"gcc 12\",\"yoke\":\"1\",\"transport\":\"M\","
     "\"sent_to\":{\"c_d\":%d000}},{\"host\":\"c_d\",\"cpu\":\"6502\",\"cores\":1.0,\"sent_to\":{\"a.b\":500}}"
     "]";
 
@@ -300,6 +300,7 @@ static void hosts_have_tables(void **state)
     t = table(k, "machines");
     assert_int_equal(t->rows, 2); /* all runs used the same */
     assert_string_equal(cell(t, 0, "CPU")->text, "Z80 & more");
+    assert_string_equal(cell(t, 0, "transport")->text, "M");
     assert_true(cell(t, 0, "memory")->number == 65536.0);
     yk_text latex = {0}, markdown = {0};
     yk_table_latex(t, &latex);

@@ -162,7 +162,7 @@ static void machines_are_described(void **state)
     yk__machine_read(in_directory("proc"), &m);
     assert_string_equal(m.cpu, "Some CPU @ 2 GHz");
     assert_string_equal(m.yoke, YK_VERSION);
-    assert_true(*m.kernel && *m.compiler && !*m.mpi);
+    assert_true(*m.kernel && *m.compiler && !*m.transport);
     yk__machine_read(in_directory("nothing"), &m); /* as on arm64, which has no name: the architecture */
     assert_true(*m.cpu && !strstr(m.cpu, "Some"));
 }

@@ -93,7 +93,8 @@ static void hosts(yk_json *j, const yk_observation *w, const yk_rank_report *rep
             continue;
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"host", u->host}, {"cpu", m->cpu}, {"os", m->os}, {"kernel", m->kernel},
-                      {"compiler", m->compiler}, {"yoke", m->yoke}, {"mpi", m->mpi[0] ? m->mpi : NULL});
+                      {"compiler", m->compiler}, {"yoke", m->yoke},
+                      {"transport", m->transport[0] ? m->transport : NULL});
         YK_JSON_REALS(j, {"cores", u->host_cores}, {"usable_cores", u->cores}, {"memory_bytes", m->memory});
         yk_json_object(j, "sent_to");
         for (int k = 0; reports && k < w->nprocesses; k++)

@@ -311,7 +311,7 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
                        .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                        .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
     snprintf(self.role, sizeof self.role, "%s", yk__observer_role(o));
-    snprintf(self.usage.machine.mpi, sizeof self.usage.machine.mpi, "%s",
+    snprintf(self.usage.machine.transport, sizeof self.usage.machine.transport, "%s",
              o->c.comm ? yk_comm_library(o->c.comm) : "");
     yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
     if (o->c.serving)

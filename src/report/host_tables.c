@@ -26,24 +26,24 @@ static const quantity machine[] = {
     {{"kernel", .words = true}, "kernel"},
     {{"compiler", "of yoke", .words = true}, "compiler"},
     {{"yoke", .words = true}, "yoke"},
-    {{"MPI", "of jobs with several processes", .words = true}, "mpi"},
+    {{"transport", "between processes", .words = true}, "transport"},
 };
-enum { MACHINE = sizeof machine / sizeof *machine, MPI = MACHINE - 1 };
+enum { MACHINE = sizeof machine / sizeof *machine, TRANSPORT = MACHINE - 1 };
 
-/* Whether row r is about this machine. Runs of one process have no MPI: the row gets that of another run. */
+/* Whether row r is about this machine. Runs of one process have no transport: the row gets that of another run. */
 static bool is_row_of(yk_table *t, size_t r, const json_t *host)
 {
     yk_cell *cell = &t->cell[r * t->columns];
-    const char *mpi = yk_string_at(host, "mpi");
-    for (size_t k = 0; k < MPI; k++) {
+    const char *transport = yk_string_at(host, "transport");
+    for (size_t k = 0; k < TRANSPORT; k++) {
         const char *there = yk_string_at(host, machine[k].name);
         if (machine[k].column.words && strcmp(cell[k].text, there ? there : ""))
             return false;
     }
-    char *copy = mpi && !*cell[MPI].text ? strdup(mpi) : NULL;
+    char *copy = transport && !*cell[TRANSPORT].text ? strdup(transport) : NULL;
     if (copy) {
-        free(cell[MPI].text);
-        cell[MPI].text = copy;
+        free(cell[TRANSPORT].text);
+        cell[TRANSPORT].text = copy;
     }
     return true;
 }

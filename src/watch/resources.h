@@ -87,7 +87,7 @@ enum { YK_MAX_ALERTS = 64 };
 typedef struct {
     char cpu[64], os[64], kernel[64];
     char compiler[40], yoke[24]; /* of this program */
-    char mpi[64];                /* set by observe/ */
+    char transport[64];          /* set by observe/ */
     double memory;               /* bytes */
 } yk_machine;
 
