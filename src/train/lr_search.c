@@ -48,8 +48,9 @@ enum {
 static const double factors[CANDIDATES] = {0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0};
 
 #define MAX_SECONDS 30.0
-#define MAX_SHARE   0.1  /* of the time of the run */
-#define SHARE       0.07 /* the same that is planned: cores that share memory are slower */
+#define MAX_SHARE   0.1 /* of the time of the run */
+#define SHARE       0.05 /* the same that is planned: rows are read for the first time, and cores share memory */
+#define MAX_SETUP   0.02 /* the same for the parameters of the trials */
 #define MAX_MEMORY  0.25 /* of the available memory */
 #define SMALL       0.05 /* of the progress of the best candidate */
 
@@ -466,7 +467,7 @@ static yk_status find(search *s, int *chosen_out)
     const double run = s->t->result->load_seconds + each * s->step,
                  overhead = s->setup * (double)(1 + turns(s, CANDIDATES));
     plan_rounds(s, SHARE * fmin(each, MAX_SECONDS / MAX_SHARE / s->step));
-    if (s->first < MIN_STEPS || overhead > (MAX_SHARE - SHARE) * fmin(run, MAX_SECONDS / MAX_SHARE))
+    if (s->first < MIN_STEPS || overhead > MAX_SETUP * fmin(run, MAX_SECONDS / MAX_SHARE))
         return YK_OK;
     st = run_rounds(s);
     if (st == YK_ESTOP && !yk__is_stopped(s->t)) /* late */
