@@ -85,6 +85,10 @@ same_model() { cmp "$(best "$1")/model.safetensors" "$(best "$2")/model.safetens
     expect 0
     holds "$(field steps) > $(python3 -c 'import json; print(json.load(open("whole/summary.json"))["steps"])')"
     selected run
+    # the metrics of the best model, which is older than the resumed checkpoint
+    python3 -c 'import json
+run, whole = (json.load(open(f"{name}/summary.json")) for name in ("run", "whole"))
+assert run["best_step"] == whole["best_step"] and run["test_metrics"] == whole["test_metrics"] != None'
     overfit killed --epochs 9
     rm -rf "$(best killed)"
     try train --out killed --resume --epochs 10
@@ -118,6 +122,32 @@ same_model() { cmp "$(best "$1")/model.safetensors" "$(best "$2")/model.safetens
     done
     same_model run-$n run-$((n - 1))
     finished run-3
+}
+
+@test "a worker that joins holds back the same rows" {
+    seq 5000 | awk '{ print $1 % 3 == 0, ($1 <= 4000 ? $1 % 9 + 1 : 11) ":1" }' >rows.libsvm # feature 11: only in the last fifth
+    begin train --model logreg --data 'libsvm:rows.libsvm?base=0' --features 20 --validation last:0.2 --eval-every 2000 \
+        --epochs 99999 --batch 4 --mode async --launch 2 --servers 1 --out run
+    until [ -e run/join ]; do
+        kill -0 "$BACKGROUND" || { cat err; return 1; }
+    done
+    "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
+    local joiner=$!
+    wait_for_message "a worker has joined"
+    wait_for_step_after "a worker has joined"
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0
+    wait $joiner
+    grep -q "trained on [1-9][0-9]* examples" err2
+    python3 - <<'END'
+import json, struct
+data = open(json.load(open("run/summary.json"))["checkpoint"] + "/model.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+begin, end = json.loads(data[8:8 + size])["0.weight"]["data_offsets"]
+weights = struct.unpack("<20f", data[8 + size + begin:8 + size + end])
+assert weights[11] == 0 and weights[1] != 0, weights
+END
 }
 
 @test "validation data: other files, the last rows, without a test set, without a run directory" {

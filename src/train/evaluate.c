@@ -116,6 +116,12 @@ yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, c
     return !st && t->validated ? evaluate_set(&held, w, share, of, v, &w->validation) : st;
 }
 
+yk_status yk__evaluate_best(yk__trainer *t, const yk_view *v)
+{
+    evaluated_set test = {t, &t->test, (uint64_t)t->config->test_examples};
+    return evaluate_set(&test, t->evaluator, 0, 1, v, &t->selection.tested);
+}
+
 yk_progress_state yk__progress_now(const yk__trainer *t)
 {
     yk_progress_state p = {.step = t->step,

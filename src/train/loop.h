@@ -36,6 +36,8 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
 /* Evaluates one share of the test set and of the validation set on parameters that do not change, v: [groups]. The results are
  * w->tally and w->validation. */
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
+/* The test set on the best model, v, for t->selection.tested. */
+yk_status yk__evaluate_best(yk__trainer *t, const yk_view *v);
 yk_progress_state yk__progress_now(const yk__trainer *t); /* without `late` and the cursor */
 void yk__start_period(yk__trainer *t);                    /* resets the sums of the training loss */
 /* The chief, when all workers have evaluated the parameters of step `at`: computes the scores, and selects the best model. They are

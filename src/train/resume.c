@@ -35,6 +35,29 @@ static void check_best(const char *run_dir, yk_best *best)
     *best = (yk_best){0};
 }
 
+/* The test metrics of the best model, which are not in checkpoints: evaluates it in `store`, and loads the newest one again. Without
+ * the best model, they stay unknown. */
+static yk_status evaluate_best(yk__trainer *t, yk_local *store)
+{
+    yk_view view[YK_MAX_GROUPS];
+    yk_progress_state best = {0}, newest = {0};
+    char *path = NULL;
+    if (!t->resumed.best.step || !t->tested || !t->selection.monitor)
+        return YK_OK;
+    yk_status st = yk_checkpoint_best(t->result->run_dir, &path);
+    if (!st && path && !yk_checkpoint_load(path, t->model, store, t->remap, &best) &&
+        best.step == t->resumed.best.step) {
+        yk_local_tables(store, view);
+        st = yk__evaluate_best(t, view);
+    }
+    if (!st && path)
+        st = yk_checkpoint_load(t->result->checkpoint, t->model, store, t->remap, &newest);
+    free(best.cursor);
+    free(newest.cursor);
+    free(path);
+    return st;
+}
+
 /* Loads the newest checkpoint into `store`. *found_out: there is one. */
 static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
 {
@@ -54,6 +77,8 @@ static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
         st = check_examples(t);
     if (!st)
         check_best(r->run_dir, &t->resumed.best);
+    if (!st)
+        st = evaluate_best(t, store);
     if (!st)
         yk_note("resuming from %s (step %llu)", r->checkpoint, (unsigned long long)t->resumed.step);
     return st;
