@@ -76,7 +76,8 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
 {
     yk_argument table[20] = {
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
-         "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
+         "run directory (its best model, or else its last), one of its checkpoints/step-N, or a "
+         "model.safetensors file"},
         {"data", 'd', "SPEC", yk_argument_text, &a->data, "data, as for yoke train"},
         {"split", 0, "SPLIT", yk_argument_split, &a->split,
          "train or test, for data that has both; ?split=0.9 in SPEC selects rows", "test"},
@@ -160,8 +161,8 @@ int yk_cmd_predict(int argc, char **argv)
     const yk_command_line line = {
         .name = "yoke predict",
         .summary = "Print one line per example: the probability of class 1 (logreg, fm, wide-deep,\n"
-                   "deepfm) or of each class. With --data images:DIR, the file name follows on each\n"
-                   "line.",
+                   "deepfm) or of each class; for regression, the predicted number. With --data\n"
+                   "images:DIR, the file name follows on each line.",
         .notes = "Examples:\n"
                  "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
                  "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"

@@ -29,10 +29,8 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"train", "train a model", "yoke train --model softmax --data synth:digits", yk_cmd_train},
-    {"eval", "print metrics: loss, accuracy, AUC, ...", "yoke eval --checkpoint runs/x --data idx:DIR",
-     yk_cmd_eval},
-    {"predict", "print predicted probabilities", "yoke predict --checkpoint runs/x --data new.libsvm",
-     yk_cmd_predict},
+    {"eval", "print the metrics of a model", "yoke eval --checkpoint runs/x --data idx:DIR", yk_cmd_eval},
+    {"predict", "print predictions", "yoke predict --checkpoint runs/x --data new.libsvm", yk_cmd_predict},
     {"inspect", "describe a trained model", "yoke inspect runs/x --data csv:clicks.csv", yk_cmd_inspect},
     {"sweep", "train a grid of options", "yoke sweep experiments/softmax.ini --quick", yk_cmd_sweep},
     {"report", "write an HTML report", "yoke report runs/sync runs/async -o compare.html", yk_cmd_report},

@@ -57,7 +57,7 @@ const yk_option yk_options[] = {
     {"model", "M", TEXT(model), MODEL, TRAINS_TEXT, NULL,
      "softmax (any number of classes), logreg (two classes; sparse or dense data), linear (regression, or "
      "--loss; sparse or dense data), fm:K, wide-deep:K, "
-     "deepfm:K (two classes; sparse data), lenet5, lenet-caffe, alexnet, or a list of layers: \"conv 6 5x5 "
+     "deepfm:K (sparse data), lenet5, lenet-caffe, alexnet, or a list of layers: \"conv 6 5x5 "
      "same, relu, maxpool 2, dense 10\", \"linear + fm 8 + (embed 8, dense 100, relu, dense 1)\""},
     {"loss", "L", TEXT(loss), MODEL, TRAINS, "linear: squared; softmax and networks: softmax; else logistic",
      "logistic, hinge (two classes), softmax, or squared (regression: labels are numbers)"},
