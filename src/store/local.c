@@ -1,7 +1,6 @@
 #include "store/local_internal.h"
 
 #include "base/clock.h"
-#include <string.h>
 
 enum { COUNT_EVERY = 1024 }; /* examples, see yk__global_step() */
 
@@ -209,11 +208,6 @@ static yk_status end_together(yk_local *s, int me, yk_step_result *out)
     return st ? st : barrier(s, me, false); /* all apply the same amount: which one is last does not matter */
 }
 
-static bool bounded(const yk_local *s)
-{
-    return s->bound != YK_ASYNC;
-}
-
 /* The steps of a worker; UINT64_MAX: it has finished. */
 static uint64_t steps_of(const yk_local *s, int worker)
 {
@@ -260,6 +254,7 @@ static yk_status wait_until_within_bound(yk_local *s, int me)
     }
 }
 
+/* Returns at once if there is no bound. */
 static yk_status wait_for_slowest(yk_local *s, int me)
 {
     const yk__worker *w = &s->worker[me];
@@ -290,7 +285,7 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
     out->steps = w->grad.steps > 1 ? w->grad.steps : 1;
     w->own_steps += out->steps;
     atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
-    return bounded(s) ? wait_for_slowest(s, me) : YK_OK;
+    return wait_for_slowest(s, me);
 }
 
 void yk_local_finish(yk_local *s, int me)
@@ -382,7 +377,7 @@ yk_status yk_local_resume(yk_local *s, int me)
 {
     yk__hot_refresh(&s->table[0], me);
     /* a worker that stopped waiting because of the barrier is still ahead */
-    return bounded(s) && !atomic_load(&s->worker[me].finished) ? wait_for_slowest(s, me) : YK_OK;
+    return atomic_load(&s->worker[me].finished) ? YK_OK : wait_for_slowest(s, me);
 }
 
 yk_local_state yk_local_raw(yk_local *s, int group)
@@ -485,11 +480,6 @@ static uint64_t steps_so_far(const yk_store *s, int me)
     return yk_local_steps((const yk_local *)(const void *)s);
 }
 
-static void free_nothing(yk_store *s)
-{
-    (void)s; /* the owner of the yk_local frees it */
-}
-
 /* A step whose staleness is recorded is taken alone, because staleness is measured per step. */
 static size_t burst_max(const yk_store *store, int me)
 {
@@ -527,8 +517,7 @@ static void burst_end(yk_store *store, int me, size_t steps)
 static const yk_burst_ops bursts = {.max = burst_max, .begin = burst_begin, .end = burst_end};
 
 #define SHARED                                                                                               \
-    .wants = wants, .announce = announce, .pull = pull, .push = push, .finish = finish,                      \
-    .steps = steps_so_far, .free = free_nothing
+    .wants = wants, .announce = announce, .pull = pull, .push = push, .finish = finish, .steps = steps_so_far
 static const yk_store_ops free_ops = {.clock = clock_alone, SHARED},
                           round_ops = {.clock = clock_round, SHARED};
 

@@ -127,11 +127,6 @@ static yk_status pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_ou
     return yk_store_pull(s->inner, me, batch_out, view_out);
 }
 
-static yk_status push_local(yk_store *s, int me, const yk_grad *g)
-{
-    return yk_store_push(s->inner, me, g);
-}
-
 /* A step of this process; after the last one of a round, parameters are averaged. */
 static yk_status clock_local(yk_store *s, int me, yk_action action, yk_step_result *out)
 {
@@ -169,8 +164,7 @@ static void free_all(yk_store *s)
 }
 
 static const yk_store_ops replicas_ops = {.push = push, .clock = clock_all, .ready = ready, .free = free_all};
-static const yk_store_ops local_sgd_ops = {
-    .pull = pull, .push = push_local, .clock = clock_local, .free = free_all};
+static const yk_store_ops local_sgd_ops = {.pull = pull, .clock = clock_local, .free = free_all};
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
 {

@@ -58,7 +58,7 @@ typedef struct {
     /* Optional (may be NULL). These gradients of the dense group are final. The worker's thread calls it while it computes
      * the others. */
     yk_status (*ready)(yk_store *s, int me, float *dense, size_t begin, size_t end);
-    void (*free)(yk_store *s);
+    void (*free)(yk_store *s); /* NULL: it is freed with its owner */
 } yk_store_ops;
 
 /* Bursts: many steps of one example each, without announce, pull, push and clock for each of them. The store's side of burst() in
@@ -106,7 +106,7 @@ static inline yk_status yk_store_pull(yk_store *s, int me, yk_batch *batch_out, 
 
 static inline yk_status yk_store_push(yk_store *s, int me, const yk_grad *g)
 {
-    return s->ops->push(s, me, g);
+    return s->ops->push ? s->ops->push(s, me, g) : yk_store_push(s->inner, me, g);
 }
 
 static inline yk_status yk_store_clock(yk_store *s, int me, yk_action action, yk_step_result *out)
@@ -126,7 +126,7 @@ static inline uint64_t yk_store_steps(const yk_store *s, int me)
 
 static inline void yk_store_free(yk_store *s) /* NULL is fine */
 {
-    if (s)
+    if (s && s->ops->free)
         s->ops->free(s);
 }
 
