@@ -13,7 +13,6 @@
 #include "store/local_internal.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 enum { KEYS_AHEAD = 24, ROWS_AHEAD = 6 }; /* distances of prefetching */
 
@@ -47,11 +46,6 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to)
                                                      __ATOMIC_RELAXED))
         ;
     return then;
-}
-
-bool yk__decay_deferred(const yk__table *t)
-{
-    return t->touched && t->concurrent;
 }
 
 /* Prefetches the entries of a later row of a batch. Always inlined: gcc drops calls to a function that only prefetches. */
@@ -167,15 +161,6 @@ void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now)
     }
 }
 
-static void catch_up_block(yk__table *t, uint32_t now, size_t begin, size_t end)
-{
-    for (size_t k = begin; k < end; k++) {
-        const float w = t->shared.w[k];
-        if (w != 0.0f || t->decayed[k] != 0.0f) /* most keys never occurred: their pages are not written */
-            t->decayed[k] = yk__decayed(t, w, t->touched[k], now);
-    }
-}
-
 /* The step of the worker that is ahead of all others. */
 static uint32_t last_step(const yk_local *s)
 {
@@ -205,5 +190,10 @@ void yk__decay_catch_up(yk__table *t, int me)
     const uint32_t now = last_step(s);
     const size_t stride = (size_t)s->config.workers * BLOCK;
     for (size_t begin = (size_t)me * BLOCK; begin < t->floats; begin += stride)
-        catch_up_block(t, now, begin, begin + BLOCK < t->floats ? begin + BLOCK : t->floats);
+        for (size_t k = begin; k < begin + BLOCK && k < t->floats; k++) {
+            const float w = t->shared.w[k];
+            if (w != 0.0f ||
+                t->decayed[k] != 0.0f) /* most keys never occurred: their pages are not written */
+                t->decayed[k] = yk__decayed(t, w, t->touched[k], now);
+        }
 }

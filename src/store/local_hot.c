@@ -27,12 +27,6 @@ static const double max_decay = 0.01; /* of a weight between merges */
 static const double max_hottest = YK_COPY_EXAMPLES, max_all = YK_LONGEST_COPY * YK_COPY_EXAMPLES;
 static const double min_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
-static size_t level2_bytes(void)
-{
-    long size = sysconf(_SC_LEVEL2_CACHE_SIZE); /* 0 or -1 if unknown (many arm64 machines) */
-    return size > 0 ? (size_t)size : (size_t)1 << 20;
-}
-
 /* The number of keys with copies; 0 if copies do not help. */
 static uint32_t choose_hot(const yk__table *t)
 {
@@ -40,8 +34,9 @@ static uint32_t choose_hot(const yk__table *t)
     const uint64_t bound = t->config.staleness;
     if (c->workers == 1 || bound == 0 || c->ngroups > 1 || t->width > 1 || !t->config.shape.keyed)
         return 0;
-    size_t per_key = sizeof(float) * (size_t)(1 + t->rule->slots);
-    size_t fits = level2_bytes() / 2 / per_key;
+    const long known_size = sysconf(_SC_LEVEL2_CACHE_SIZE); /* 0 or -1 if unknown (many arm64 machines) */
+    const size_t level2 = known_size > 0 ? (size_t)known_size : (size_t)1 << 20;
+    const size_t fits = level2 / 2 / (sizeof(float) * (size_t)(1 + t->rule->slots));
     size_t known = c->keymap ? c->keymap->hot : 0, n = known < fits ? known : fits;
     while (t->hot_examples < max_all && n > 0 && (double)c->keymap->freq[n - 1] * t->hot_examples < min_uses)
         n--;
@@ -108,10 +103,7 @@ static yk_status make_arrays(yk__table *t)
         float *shared = t->block[a] + copies;
         for (size_t i = 0; a == 1 && t->config.optim.initial > 0.0 && i < t->floats; i++)
             shared[i] = (float)t->config.optim.initial;
-        if (a)
-            t->shared.s[a - 1] = shared;
-        else
-            t->shared.w = shared;
+        *(a ? &t->shared.s[a - 1] : &t->shared.w) = shared;
     }
     return YK_OK;
 }

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "kern/linear.h"
 #include "store/local.h"
-#include <stdatomic.h>
 
 enum { YK__HOTTEST = 2048, YK__HOT_RANGE = 256 }; /* local_hot.c: the hottest keys; floats under one lock */
 
@@ -86,8 +85,7 @@ struct yk__table {
     bool stale_rules;     /* local_stale.c: its rules apply if several gradients are in flight */
     /* local_stale.c: some parameters of a network, [YK_SAMPLE] or [floats]; NULL: not needed. */
     size_t *sample;
-    double
-        squared_step; /* of the sample: moving mean of the squared length of an unscaled step; 0: none yet */
+    double squared_step; /* moving mean of the squared length of an unscaled step of it; 0: none yet */
     yk__table_worker *worker;
 };
 
@@ -147,8 +145,7 @@ void yk__unlock_range(yk__table *t, size_t range);
 /* local_stale.c */
 yk_status yk__stale_create(yk__table *t);
 bool yk__stale_marks(const yk_local *s); /* whether workers mark the parameters that they read */
-float yk__stale_adjust(const yk__table *t, uint64_t step,
-                       yk_optim_step *o);   /* momentum; returns the warm-up */
+float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o); /* returns the warm-up */
 bool yk__stale_revises(const yk__table *t); /* whether gradients need the parameters that were read */
 void yk__stale_mark(const yk__table *t, yk_stale_mark *out);
 /* Before and after the dense gradient of a worker is applied. begin() returns the factor of the learning rate. */
@@ -157,7 +154,6 @@ void yk__stale_end(yk__table *t, int me, const yk__stale_step *s);
 
 /* local_decay.c */
 yk_status yk__decay_create(yk__table *t);
-bool yk__decay_deferred(const yk__table *t); /* push() adds gradients only; the next merge or pull decays */
 /* Decays the keys of a worker's batch, or, in all workers together, those of all batches. */
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch);
 yk_status yk__decay_pull_together(yk__table *t, int me, const yk_batch *batch);

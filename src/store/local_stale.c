@@ -31,26 +31,21 @@ static size_t sample_size(const yk__table *t)
 }
 
 /* Distances are those of a sample of the parameters, one in each of YK_SAMPLE ranges of equal length. */
-static void choose_sample(yk__table *t)
-{
-    const size_t n = sample_size(t);
-    for (size_t i = 0; i < n; i++) {
-        const size_t begin = t->floats * i / n, end = t->floats * (i + 1) / n;
-        t->sample[i] = begin + (size_t)(((uint32_t)i * 0x9e3779b1u) >> 8) % (end - begin);
-    }
-}
-
 yk_status yk__stale_create(yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
+    const size_t n = sample_size(t);
     t->stale_rules = c->stale_rules && !t->hot;
     if (c->workers > 1 && t->config.staleness > 0)
         t->store->in_flight = c->workers;
     if (!t->stale_rules || t->config.shape.keyed || c->linear)
         return YK_OK;
-    if (!(t->sample = yk_alloc(sample_size(t) + 1, sizeof *t->sample, "a sample of the parameters")))
+    if (!(t->sample = yk_alloc(n + 1, sizeof *t->sample, "a sample of the parameters")))
         return YK_ESYSTEM;
-    choose_sample(t);
+    for (size_t i = 0; i < n; i++) {
+        const size_t begin = t->floats * i / n, end = t->floats * (i + 1) / n;
+        t->sample[i] = begin + (size_t)(((uint32_t)i * 0x9e3779b1u) >> 8) % (end - begin);
+    }
     return YK_OK;
 }
 
@@ -137,11 +132,9 @@ YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
 bool yk__stale_marks(const yk_local *s)
 {
     bool any = false;
-    for (int g = 0; g < s->ngroups; g++) {
-        const yk__table *t = &s->table[g];
-        any |= t->sample && t->config.staleness > 0;
-    }
-    return any && s->config.workers > 1;
+    for (int g = 0; g < s->ngroups; g++)
+        any |= s->table[g].sample && s->table[g].concurrent;
+    return any;
 }
 
 void yk_local_set_in_flight(yk_local *s, int gradients)

@@ -169,13 +169,7 @@ static void apply_dense_own(yk__table *t, int me, float scale)
         yk__stale_end(t, me, &step);
 }
 
-/* A dense gradient of a worker, or that of its frequent keys. */
-static const float *sums_of(const yk__table *t, int worker)
-{
-    return t->frequent ? t->worker[worker].sum_of_frequent : grad_of(t, worker)->dense;
-}
-
-/* Adds the gradients in worker order, and applies the sum once. */
+/* Adds the dense gradients, or those of the frequent keys, in worker order, and applies the sum once. */
 static void apply_sum_part(void *context, int me, int all)
 {
     enum { MAX = 1024 };
@@ -186,7 +180,7 @@ static void apply_sum_part(void *context, int me, int all)
         const size_t count = u.end - at < MAX ? u.end - at : MAX;
         float sum[MAX] = {0};
         for (int i = 0; i < s->config.workers; i++) {
-            const float *g = sums_of(u.t, i);
+            const float *g = u.t->frequent ? u.t->worker[i].sum_of_frequent : grad_of(u.t, i)->dense;
             for (size_t k = 0; s->worker[i].grad.examples && k < count; k++)
                 sum[k] += g[at + k];
         }
@@ -199,11 +193,15 @@ static void apply_sum_part(void *context, int me, int all)
 
 /* ---- keyed ---- */
 
-/* Applies the rule to some keys. read: NULL, or the parameters that a stale gradient was computed with. */
-static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_merger *pairs,
-                                const float *read, float scale, const yk_optim_step *o)
+/* Applies the rule to some keys, with the hyperparameters of worker `me`. read: NULL, or the parameters that a stale gradient
+ * was computed with. */
+static YK_RACY void apply_pairs(yk__table *t, int me, const yk_view *v, const yk_merger *pairs,
+                                const float *read, float scale)
 {
-    t->rule->pairs(v, pairs->key, pairs->value, read, pairs->n, t->width, scale, o);
+    const uint32_t now = (uint32_t)yk__global_step(t->store, &t->store->worker[me]);
+    t->rule->pairs(v, pairs->key, pairs->value, read, pairs->n, t->width, scale, &t->worker[me].optim);
+    for (size_t i = 0; t->touched && i < pairs->n; i++)
+        yk__decay_advance(t, pairs->key[i], now + 1);
 }
 
 /* Merges the rows of a worker's gradient, like yk_grad_merge(). */
@@ -280,13 +278,6 @@ static yk_status merge_others(yk__table *t, int me, const yk_group_grad *g)
     return YK_OK;
 }
 
-static void mark_touched(yk__table *t, int me, const yk_merger *pairs)
-{
-    const uint32_t now = (uint32_t)yk__global_step(t->store, &t->store->worker[me]);
-    for (size_t i = 0; t->touched && i < pairs->n; i++)
-        yk__decay_advance(t, pairs->key[i], now + 1);
-}
-
 /* sgd with one float per key: adds the rows directly. */
 static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float scale)
 {
@@ -306,7 +297,6 @@ static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float
 static void apply_pairs_part(void *context, int me, int all)
 {
     update u = *(const update *)context;
-    const yk__table_worker *w = &u.t->worker[u.me];
     yk_part_of_range(&u.begin, &u.end, 16, me, all);
     const size_t first = u.begin * u.t->width;
     const yk_merger part = {
@@ -314,8 +304,7 @@ static void apply_pairs_part(void *context, int me, int all)
     if (u.t->touched)
         yk__decay_keys(u.t, 0, part.key, part.n);
     const float *read = yk__stale_revises(u.t) ? grad_of(u.t, u.me)->read : NULL;
-    apply_pairs(u.t, &w->view, &part, read ? read + first : NULL, u.scale, &w->optim);
-    mark_touched(u.t, u.me, &part);
+    apply_pairs(u.t, u.me, &u.t->worker[u.me].view, &part, read ? read + first : NULL, u.scale);
 }
 
 /* Applies the gradient of a worker to its view. */
@@ -328,25 +317,17 @@ static YK_RACY yk_status apply_own(yk__table *t, int me)
         yk_grad_factor((double)all->examples + all->extra_weight, all->steps) * t->store->worker[me].clip;
     if (!all->examples || (!g->dense && !g->pairs && !g->rows.n)) /* no gradient for this group */
         return YK_OK;
-    if (g->dense) {
+    yk_status st = YK_OK;
+    if (g->dense)
         apply_dense_own(t, me, scale);
-        return YK_OK;
-    }
-    if (g->pairs) {
+    else if (g->pairs)
         yk_thread_pool_run(g->pairs->n >= MIN_KEYS ? all->pool : NULL, apply_pairs_part,
                            &(update){t, me, g->pairs, 0, g->pairs->n, scale, NULL});
-        return YK_OK;
-    }
-    if (t->rule->plain && t->width == 1 && (!t->touched || yk__decay_deferred(t))) {
-        add_rows(t, me, g, scale);
-        return YK_OK;
-    }
-    yk_status st = merge_rows(t, me, g);
-    if (st)
-        return st;
-    apply_pairs(t, &w->view, &w->pairs, NULL, scale, &w->optim);
-    mark_touched(t, me, &w->pairs);
-    return YK_OK;
+    else if (t->rule->plain && t->width == 1 && (!t->touched || t->concurrent))
+        add_rows(t, me, g, scale); /* if workers are concurrent, the next merge or pull decays */
+    else if (!(st = merge_rows(t, me, g)))
+        apply_pairs(t, me, &w->view, &w->pairs, NULL, scale);
+    return st;
 }
 
 static yk_status own_squares(yk__table *t, int me, double *sum)
@@ -469,8 +450,7 @@ static yk_status apply_part(yk__table *t, int me, double weight)
         return st;
     if (t->touched) /* keys of other processes, which were not pulled here */
         yk__decay_keys(t, 0, w->sum.key, w->sum.n);
-    apply_pairs(t, &t->shared, &w->sum, NULL, scale, &w->optim);
-    mark_touched(t, me, &w->sum);
+    apply_pairs(t, me, &t->shared, &w->sum, NULL, scale);
     return YK_OK;
 }
 
