@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/wait.h"
 #include <math.h>
 #include <stdio.h>
@@ -98,28 +97,12 @@ void yk_server_free(yk_server *s)
 /* ---- receiving ---- */
 
 /* The times between messages are measured exactly, those of a message as often as the phases want it (watch/phase.h). */
-static void wait_begins(yk_server *s)
-{
-    if (!s->config.phases || s->idle)
-        return;
-    s->idle = yk_now_ns();
-    yk_phase_to(s->config.phases, YK_PHASE_WAITING);
-}
-
 static void wait_ends(yk_server *s, uint64_t now)
 {
     if (!s->idle)
         return;
     yk_phase_waited(s->config.phases, YK_PHASE_WAITING, now > s->idle ? now - s->idle : 0);
     s->idle = 0;
-}
-
-/* A message has arrived. */
-static void message_begins(yk_server *s)
-{
-    wait_ends(s, yk_now_ns());
-    yk_phases_step(s->config.phases);
-    yk_phase_to(s->config.phases, YK_PHASE_RECEIVING); /* in case this is one of several at once */
 }
 
 static yk_status close_round(yk_server *s)
@@ -192,7 +175,9 @@ static yk_status receive_all(yk_server *s, bool *busy)
     if (st || found || (st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes)))
         return st;
     if (found) {
-        message_begins(s);
+        wait_ends(s, yk_now_ns());
+        yk_phases_step(s->config.phases);
+        yk_phase_to(s->config.phases, YK_PHASE_RECEIVING); /* in case this is one of several at once */
         st = sender(s, peer, &first);
     }
     /* if this message cannot be received yet, there may be messages of others behind it */
@@ -335,7 +320,10 @@ static void turn_ends(yk_server *s, bool busy, uint64_t began)
         yk_phase_to(p, YK_PHASE_OTHER);
         yk_phase_move(p, YK_PHASE_WAITING, YK_PHASE_OTHER, now - began);
     }
-    wait_begins(s);
+    if (p && !s->idle) {
+        s->idle = yk_now_ns();
+        yk_phase_to(p, YK_PHASE_WAITING);
+    }
 }
 
 void yk__stop_if_asked(yk_server *s)

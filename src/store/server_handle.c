@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Whether a worker must wait, because others take the first steps. Not if all of them have run out of examples. */

@@ -111,8 +111,6 @@ struct yk_server {
     yk__client *client;
     int nclients, active;
     uint64_t round, updates, late, late_examples, returned;
-    uint64_t round_examples; /* of the last round */
-    double round_loss;
     /* The sums of a round. */
     yk_merger keys;            /* of keyed groups, each once */
     size_t capacity;           /* in keys */
@@ -123,7 +121,7 @@ struct yk_server {
     bool awaits_squares;
     double squares_at;    /* since when */
     yk__squares *squares; /* [servers] NULL: not needed */
-    yk__up totals;        /* of the round */
+    yk__up totals;        /* of the last round */
     int round_workers;
     float clip; /* the factor; 0: not known */
     yk_staleness staleness;
@@ -247,8 +245,7 @@ void yk__content_choose(yk_server *s);
 yk_status yk__round_continue(yk_server *s); /* while it awaits the squares of other servers */
 
 /* server_parts.c */
-yk_status
-yk__control_round(yk_server *s); /* server 0 decides: the round uses the gradients that have arrived */
+yk_status yk__control_round(yk_server *s); /* server 0: the round uses the gradients that have arrived */
 yk_status yk__control_handle(yk_server *s, size_t bytes);   /* a message from server 0 has arrived */
 yk_status yk__squares_send(yk_server *s, double sum);       /* to all other servers */
 yk_status yk__squares_receive(yk_server *s, bool *all_out); /* *all_out: those of all servers are known */

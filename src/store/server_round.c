@@ -42,8 +42,8 @@ static update update_of(yk_server *s, const yk__client *c)
     return u;
 }
 
-/* Pushes gradients to the store: those of the groups that are updated on arrival, or of the others. */
-static yk_status push(const update *u, bool immediate, bool ends_step)
+/* Pushes gradients to the store: those of the groups that are updated on arrival, or of the others, which ends a step. */
+static yk_status push(const update *u, bool immediate)
 {
     yk_server *s = u->s;
     yk_grad grad = {.examples = (size_t)u->totals->examples,
@@ -67,7 +67,7 @@ static yk_status push(const update *u, bool immediate, bool ends_step)
         }
     }
     yk_status st = yk_local_push(s->config.table, 0, &grad);
-    return st || !ends_step ? st : yk_local_clock(s->config.table, 0, &result);
+    return st || immediate ? st : yk_local_clock(s->config.table, 0, &result);
 }
 
 static void add_part(void *context, int me, int all)
@@ -82,7 +82,7 @@ static void add_part(void *context, int me, int all)
 
 static yk_status apply_gradients(update *u)
 {
-    return push(u, false, true);
+    return push(u, false);
 }
 
 static yk_status add_deltas(update *u)
@@ -183,7 +183,7 @@ static yk_status apply_immediately(yk_server *s, yk__client *c)
         any |= s->config.immediate[g];
     const update u = update_of(s, c);
     yk_phase_to(s->config.phases, any ? YK_PHASE_APPLY : YK_PHASE_OTHER);
-    return any ? push(&u, true, false) : YK_OK;
+    return any ? push(&u, true) : YK_OK;
 }
 
 static yk_status push_to_round(yk_server *s, yk__client *c, bool again)
@@ -334,22 +334,12 @@ static void add_to_sum(yk_server *s, const yk__client *c)
     }
 }
 
-static yk_status apply_sum(yk_server *s, const yk__up *totals, int workers)
+/* Adds the gradients of a round in worker order. */
+static void add_all(yk_server *s)
 {
-    update u = {.s = s,
-                .totals = totals,
-                .key = s->keys.key,
-                .n = s->keys.n,
-                .stride = s->capacity,
-                .workers = workers};
-    memcpy(u.block, s->sum, sizeof u.block);
-    return s->apply(&u);
-}
-
-/* Adds the gradients of a round in worker order. Returns the number of workers. */
-static int add_all(yk_server *s, yk__up *sum)
-{
-    int workers = 0;
+    yk__up *sum = &s->totals; /* as if one client had sent them */
+    *sum = (yk__up){0};
+    s->round_workers = 0;
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         const yk__up *up = yk__header_of(c);
@@ -359,7 +349,7 @@ static int add_all(yk_server *s, yk__up *sum)
         if (!c->counts)
             continue;
         c->counts = false;
-        workers++;
+        s->round_workers++;
         count(s, c, up);
         sum->steps = up->steps > sum->steps ? up->steps : sum->steps;
         sum->examples += up->examples;
@@ -368,12 +358,18 @@ static int add_all(yk_server *s, yk__up *sum)
         if (up->examples)
             add_to_sum(s, c);
     }
-    return workers;
 }
 
 static yk_status apply_round(yk_server *s)
 {
-    const yk_status st = apply_sum(s, &s->totals, s->round_workers);
+    update u = {.s = s,
+                .totals = &s->totals,
+                .key = s->keys.key,
+                .n = s->keys.n,
+                .stride = s->capacity,
+                .workers = s->round_workers};
+    memcpy(u.block, s->sum, sizeof u.block);
+    const yk_status st = s->apply(&u);
     s->clip = 0.0f;
     return st ? st : updated(s, &s->totals);
 }
@@ -405,22 +401,17 @@ yk_status yk__round_continue(yk_server *s)
 /* Applies the gradients of a round. */
 static yk_status end_round(yk_server *s)
 {
-    yk__up sum = {0}; /* the totals, as if one client had sent them */
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     yk_status st = begin_sum(s);
     if (st)
         return st;
-    const int workers = add_all(s, &sum);
+    add_all(s);
     record_straggler(s);
     s->decided = false;
     s->round++;
-    s->round_examples = sum.examples;
-    s->round_loss = sum.loss;
-    s->totals = sum;
-    s->round_workers = workers;
-    if (sum.examples && s->squares)
+    if (s->totals.examples && s->squares)
         return (st = yk__squares_send(s, squares_of(s))) ? st : yk__round_continue(s);
-    if (sum.examples)
+    if (s->totals.examples)
         return apply_round(s);
     if (s->config.rounds->decides) /* the examples of all gradients went to other workers */
         return YK_OK;
