@@ -26,9 +26,6 @@
 #include "core/view.h"
 #include "kern/isa.h"
 #include "optim/schedule.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* The parameters [begin, end) of a dense model, which have their own learning rate, e.g. biases. */
 typedef struct {

@@ -20,28 +20,24 @@
 
 #include "base/status.h"
 #include "core/optim_config.h"
-#include <stdbool.h>
 
 typedef struct {
     const char *name;
     double decay;                /* the default of lr_decay */
     double min_decay, max_decay; /* its range; includes min_decay only if `from_min` */
     bool from_min;
-    bool needs_length; /* the number of steps must be known */
-    bool rises;        /* it has a warm-up of its own */
-    bool monitors;     /* it depends on the results of evaluations */
-    double (*rate)(const yk_optim_config *c,
-                   double t); /* t, and n, are counted from the end of the warm-up */
-    double (*sum)(const yk_optim_config *c,
-                  double n); /* of steps 0 .. n - 1; may be approximated by an integral */
+    bool needs_length;                                  /* the number of steps must be known */
+    bool rises;                                         /* it has a warm-up of its own */
+    bool monitors;                                      /* it depends on the results of evaluations */
+    double (*rate)(const yk_optim_config *c, double t); /* t, and n, count from the end of the warm-up */
+    double (*sum)(const yk_optim_config *c, double n);  /* of steps 0 .. n - 1; may be an integral */
 } yk_lr_schedule_row;
 
 extern const yk_lr_schedule_row yk_lr_schedules[YK_LR_SCHEDULES];
 
-yk_status yk_lr_find(const char *name,
-                     yk_lr_schedule *out);        /* YK_EUSAGE: unknown; the error lists the names */
-yk_status yk_lr_check(const yk_optim_config *c);  /* YK_EUSAGE, with the reason */
-bool yk_lr_is_constant(const yk_optim_config *c); /* the rate is the same in all steps */
+yk_status yk_lr_find(const char *name, yk_lr_schedule *out); /* YK_EUSAGE: unknown; lists the names */
+yk_status yk_lr_check(const yk_optim_config *c);             /* YK_EUSAGE, with the reason */
+bool yk_lr_is_constant(const yk_optim_config *c);            /* the rate is the same in all steps */
 double yk_lr_at(const yk_optim_config *c, uint64_t step);
 double yk_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to); /* of steps from .. to - 1 */
 

@@ -5,7 +5,6 @@
 #include "core/plan.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */

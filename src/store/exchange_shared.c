@@ -15,7 +15,6 @@
 #include "base/mem.h"
 #include "base/team.h"
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The memory of a rank. */

@@ -55,9 +55,6 @@
 #include "comm/comm.h"
 #include "core/group.h"
 #include "store/store.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11, YK__TAG_SQUARES = 7 };
 enum { YK__MAX_OUTSTANDING = 4 }; /* outstanding pulls of a channel: more than the depth */

@@ -131,9 +131,8 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
                           const char *what);
 
 /* remote_send.c */
-yk_status yk__remote_send_queued(yk_remote *r); /* in the thread that pumps */
-size_t yk__remote_keys_on(const yk_remote *r, const yk__request *a,
-                          int k); /* number of its keys on server k */
+yk_status yk__remote_send_queued(yk_remote *r);                             /* in the thread that pumps */
+size_t yk__remote_keys_on(const yk_remote *r, const yk__request *a, int k); /* number, on server k */
 /* Copies the values of all groups on server k from a message, or into one. */
 void yk__remote_move(const yk_remote *r, int k, const yk__request *a, float *const *values, float *message,
                      bool in);

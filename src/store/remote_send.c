@@ -396,16 +396,11 @@ static bool is_leaving(const yk_remote *r)
     return r->config.leave && *r->config.leave;
 }
 
-/* Whether the channel of these threads has announced batches: it got examples since this step began. */
-static bool has_batches(const yk_remote *r, int first)
-{
-    const int channel = r->config.channels > 1 ? first : 0;
-    return yk_remote_added(r, channel) > 0 || yk_remote_outstanding(r, channel) > 0;
-}
-
 void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out)
 {
-    const bool has = has_batches(r, first);
+    const int channel = r->config.channels > 1 ? first : 0;
+    /* it has announced batches: it got examples since this step began */
+    const bool has = yk_remote_added(r, channel) > 0 || yk_remote_outstanding(r, channel) > 0;
     bool later = false;
     for (int i = first; !out->examples && i < end; i++) /* a lease may be on its way */
         later |= (atomic_load(&r->leases[i].pending) || r->leases[i].later) && !is_leaving(r);
