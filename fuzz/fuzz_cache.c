@@ -16,7 +16,8 @@ static void walk(const yk_rows *rows, uint32_t classes)
     for (size_t i = 0; i < rows->n; i++) {
         if ((uint32_t)rows->label[i] >= classes)
             abort();
-        sum += rows->truth ? rows->truth[i] : 0.0f;
+        sum += (rows->truth ? rows->truth[i] : 0.0f) + yk_rows_weight(rows, i) +
+               (rows->target ? rows->target[i] : 0.0f);
         for (uint64_t k = 0; rows->u8 && k < rows->dim; k++)
             sum += rows->u8[i * rows->dim + k];
         for (uint64_t k = 0; rows->f32 && k < rows->dim; k++)
@@ -30,6 +31,39 @@ static void walk(const yk_rows *rows, uint32_t classes)
     sink = sum;
 }
 
+/* Gives the file a header with valid checksums, and perhaps valid array offsets. */
+static void correct(uint8_t *file, size_t size, uint8_t choice)
+{
+    yk_cache_head head;
+    memcpy(&head, file, sizeof head);
+    yk_cache_header *h = &head.header;
+    memcpy(h->magic, YK_CACHE_MAGIC, sizeof h->magic);
+    h->version = h->version % 5 + 1;
+    if (choice & 2) {
+        const yk_cache_header from = *h;
+        const yk_cache_shape shape = {.kind = (yk_rows_kind)(from.kind % 3),
+                                      .n = from.n,
+                                      .dim = from.dim,
+                                      .entries = from.entries,
+                                      .classes = from.classes,
+                                      .scale = from.scale,
+                                      .has_value = choice & 4,
+                                      .has_truth = choice & 8,
+                                      .has_field = choice & 32,
+                                      .has_weight = choice & 64,
+                                      .has_target = choice & 128,
+                                      .fields = from.fields,
+                                      .schema_size = choice & 16 ? from.schema_size % 256 + 1 : 0};
+        if (yk__cache_layout("input", &shape, &head))
+            return;
+        h->schema_crc = h->schema_size <= size ? yk_crc32c(file + size - h->schema_size, h->schema_size) : 0;
+    }
+    h->file_size = size;
+    h->crc = yk_crc32c(h, offsetof(yk_cache_header, crc));
+    head.crc = yk_crc32c(head.more, sizeof head.more);
+    memcpy(file, &head, h->version >= 5 ? sizeof head : sizeof *h);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
@@ -39,31 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     memcpy(copy, data, size);
     uint8_t choice = data[size - 1]; /* at the end, so that valid files are good seeds */
-    if ((choice & 1) && size >= YK_CACHE_HEADER) {
-        yk_cache_header h;
-        memcpy(&h, copy, sizeof h);
-        memcpy(h.magic, YK_CACHE_MAGIC, sizeof h.magic);
-        h.version = choice & 16 ? 4 : 1;
-        h.file_size = size;
-        if (choice & 2) { /* and valid array offsets */
-            yk_cache_head head;
-            const yk_cache_header *layout = &head.header;
-            yk_cache_shape shape = {.kind = (yk_rows_kind)(h.kind % 3),
-                                    .n = h.n,
-                                    .dim = h.dim,
-                                    .entries = h.entries,
-                                    .has_value = choice & 4,
-                                    .has_truth = choice & 8,
-                                    .schema_size = choice & 16 ? h.schema_size % 256 + 1 : 0};
-            if (!yk__cache_layout("input", &shape, &head)) {
-                h.kind = layout->kind;
-                h.schema_size = layout->schema_size;
-                memcpy(h.array, layout->array, sizeof h.array);
-            }
-        }
-        h.crc = yk_crc32c(&h, offsetof(yk_cache_header, crc));
-        memcpy(copy, &h, sizeof h);
-    }
+    if ((choice & 1) && size >= sizeof(yk_cache_head))
+        correct(copy, size, choice);
     const char *path = put_input(copy, size);
     yk_rows rows;
     yk_cache_shape shape;
