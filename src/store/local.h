@@ -1,15 +1,4 @@
-/* The store of one process: all parameters, in tables that its threads share.
- *
- * Example:
- *     yk_local *s;
- *     yk_status st = yk_local_create(&config, &s);
- *     // worker `me`, in each step
- *     st = yk_local_pull(s, me, &batch, view); // parameters as fresh as the staleness bound requires; view: [groups]
- *     compute(&batch, view, &grad);
- *     st = yk_local_push(s, me, &grad);
- *     st = yk_local_clock(s, me, &result); // the step is over
- *     // after its last step
- *     yk_local_finish(s, me);
+/* The store of one process: all parameters, in tables that its threads share. A step is that of store.h, without announce.
  *
  * Each parameter group (core/group.h) is a table with its own optimizer and its own staleness bound K:
  *   0         synchronous. clock() waits for all workers. Gradients are added in worker order and applied once, divided by

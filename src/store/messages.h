@@ -21,9 +21,6 @@
  * With local SGD (local_copy.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
  * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group are consecutive.
  *
- *     up: deltas of round 0, keys of round 1 ------>  synchronous: the mean of all N  ----> down: weights and state 1
- *                                                     asynchronous: 1/N of each immediately
- *
  * The threads of a client compute one gradient together (lockstep, local SGD), or each pulls and pushes on its own, in its own
  * channel. The number of a pull is  count of the channel * channels + channel.  A share describes the examples of one thread in
  * a push.

@@ -52,12 +52,11 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
         r->server[k].peer = config->peer ? config->peer[k] : k;
     for (int i = 0; !st && i < config->channels; i++)
         st = make_channel(r, &r->channel[i]);
-    if (st) {
+    if (st)
         yk_remote_free(r);
-        return st;
-    }
-    *out = r;
-    return YK_OK;
+    else
+        *out = r;
+    return st;
 }
 
 static void free_channel(const yk_remote *r, yk__remote_channel *l)

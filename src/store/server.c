@@ -58,12 +58,11 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
         yk__client *c;
         st = yk__client_add(s, config->first_client + i, &c);
     }
-    if (st) {
+    if (st)
         yk_server_free(s);
-        return st;
-    }
-    *out = s;
-    return YK_OK;
+    else
+        *out = s;
+    return st;
 }
 
 void yk_server_free(yk_server *s)

@@ -339,16 +339,6 @@ static const yk_store_ops gradient_ops = {.wants = wants,
                                       .clock = yk__copies_clock,
                                       SHARED};
 
-static yk_status make_channel(const yk__shards *s, int number)
-{
-    yk__channel *c = &s->channel[number];
-    c->first = number;
-    c->end = s->config.sums_workers ? s->config.workers : number + 1;
-    c->answer.status.steps = s->config.first_step;
-    c->share = yk_alloc((size_t)s->config.workers, sizeof *c->share, "the workers");
-    return c->share ? YK_OK : YK_ESYSTEM;
-}
-
 yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
 {
     yk__shards *s = yk_alloc(1, sizeof *s, "the store");
@@ -365,8 +355,14 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     s->channel = yk_alloc((size_t)s->nchannels, sizeof *s->channel, "the workers");
     yk_status st = s->worker && s->channel ? YK_OK : YK_ESYSTEM;
-    for (int i = 0; !st && i < s->nchannels; i++)
-        st = make_channel(s, i);
+    for (int i = 0; !st && i < s->nchannels; i++) {
+        yk__channel *c = &s->channel[i];
+        c->first = i;
+        c->end = config->sums_workers ? config->workers : i + 1;
+        c->answer.status.steps = config->first_step;
+        c->share = yk_alloc((size_t)config->workers, sizeof *c->share, "the workers");
+        st = c->share ? YK_OK : YK_ESYSTEM;
+    }
     if (!st && config->steps)
         st = yk__copies_create(s);
     if (st)
