@@ -621,8 +621,7 @@ class ClickModel(_TwoClasses, _Click):
     fields        array with the field number of each column, from 0, for models with `embed`; None: the position of an
                   entry in its row, if all rows have the same number of entries in separate ranges of columns; else an error
     optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
-    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, class_weight, early_stopping,
-    validation_fraction, n_iter_no_change, table, random_state     see LogisticRegression
+    Other parameters: see LogisticRegression.
     """
 
     __init__ = _constructor("model", **_CLICKS, class_weight=None, **_END)
@@ -694,9 +693,8 @@ class Network(_Classifier, _Network):
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
     epochs        passes over the data; None: 10, or more if that is needed to reach 1000 steps
-    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, class_weight, early_stopping, validation_fraction,
-    n_iter_no_change, table, random_state   see LogisticRegression
-    init, standardize, augment                                                      see `yoke train --help`
+    init, standardize, augment     see `yoke train --help`
+    Other parameters: see LogisticRegression.
 
     uint8 values are treated as pixels and divided by 255.
     """
