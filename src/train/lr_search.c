@@ -552,6 +552,10 @@ yk_status yk__lr_search(yk__trainer *t)
     yk_status st = YK_OK;
     if (!yk_by_group_has_word(&t->config->lr))
         return YK_OK;
+    if (t->cluster.joined)
+        return yk_fail(
+            YK_EUSAGE,
+            "--lr auto: a worker that joins needs the learning rate that the job found: give it with --lr X");
     out->chosen = DEFAULT;
     for (int i = 0; i < CANDIDATES; i++) {
         out->lr[i] = shown_rate(t, factors[i]);
