@@ -436,6 +436,7 @@ static void named_networks_are_described(void **state)
         yk_model_shape shape = {.kind = YK_ROWS_U8,
                                 .dim = dim,
                                 .classes = cases[i].classes,
+                                .bias = true,
                                 .channels = cases[i].channels,
                                 .height = side,
                                 .width = side};

@@ -221,7 +221,8 @@ void yk__set_reductions(yk__trainer *t, void (*set)(yk_local *s, uint32_t n))
 void yk__follow_evaluation(yk__trainer *t)
 {
     yk__set_reductions(t, yk_local_reduce);
-    t->schedule.stopped |= yk__selection_is_over(&t->selection);
+    if (yk__selection_is_over(&t->selection))
+        atomic_store(&t->schedule.stopped, true);
 }
 
 /* A checkpoint with other weights could not be resumed. */

@@ -67,7 +67,7 @@ typedef struct {
     double save_cost; /* seconds of training that a checkpoint costs; estimated before the first one */
 
     yk__interval eval, save;
-    bool stopped;               /* by an evaluation: the run is complete */
+    atomic_bool stopped;        /* by an evaluation: the run is complete */
     double saved_at;            /* the time of the last checkpoint */
     atomic_bool saving;         /* a thread is writing a checkpoint, and will then set save_cost */
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
