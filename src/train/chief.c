@@ -85,7 +85,7 @@ static yk_status evaluate_and_save(void *context)
     s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
     yk_progress_state at = s->at;
     at.best = t->selection.best;
-    if (s->due.eval && t->validated) { /* a new period has begun, and a resumed run must not select this step again */
+    if (s->due.eval && t->validated) { /* a resumed run must not select this step again */
         at.period_examples = 0;
         at.period_loss = 0.0;
     }
