@@ -3,7 +3,8 @@
  *     logits_i = b + W^T x_i;   loss = sum_i -log softmax(logits_i)[y_i];   dloss/dlogits_i = softmax(logits_i) - onehot(y_i)
  *
  * Parameters: [1 + dim][ld]: a row for the bias, then one per feature; ld is `classes` rounded up to 4. The padding is 0, and
- * so is its gradient; without a bias, its row is padding. The weights of PyTorch's nn.Linear are transposed: 0.weight [classes][dim], 0.bias [classes].
+ * so is its gradient; without a bias, its row is padding. The weights of PyTorch's nn.Linear are transposed: 0.weight
+ * [classes][dim], 0.bias [classes].
  */
 #include "model/models.h"
 

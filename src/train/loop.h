@@ -7,7 +7,8 @@
 /* loop.c: the workers of this process, until the end of training */
 yk_status yk__run_workers(void *trainer);
 
-/* After a gradient. From here on, the loss is the mean over the batch times its examples, so that means over several batches need no weights. */
+/* After a gradient. From here on, the loss is the mean over the batch times its examples, so that means over several batches need
+ * no weights. */
 static inline void yk__add_weights(const yk_batch *batch, yk_grad *g)
 {
     if (!yk_batch_weighted(batch))

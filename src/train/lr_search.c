@@ -71,11 +71,11 @@ typedef struct {
     uint64_t batch;     /* examples of a step of the run */
     uint64_t run_steps; /* at least, if the length is not known */
     int lanes;
-    double held_weight;             /* of the examples that are held back */
-    double started, end;            /* the search must not take longer (base/clock.h) */
-    double setup, step, evaluation; /* CPU seconds */
-    double untrained;               /* the loss before the first step */
-    uint64_t first, last;           /* steps of the first and of the last round */
+    double held_weight;   /* of the examples that are held back */
+    double started;       /* base/clock.h */
+    double setup, step;   /* CPU seconds */
+    double untrained;     /* the loss before the first step */
+    uint64_t first, last; /* steps of the first and of the last round */
     trial trial[CANDIDATES];
     /* the current round */
     uint64_t from, to;
@@ -311,8 +311,8 @@ static int best_of(const search *s)
     return best;
 }
 
-/* Records the round, and unless it is the last one, keeps the better half and the default. Losses have one minimum as a function of the rate, so the better half
- * is around the best one, rather on the side of the default. */
+/* Records the round, and unless it is the last one, keeps the better half and the default. Losses have one minimum as a function
+ * of the rate, so the better half is around the best one, rather on the side of the default. */
 static void halve(search *s)
 {
     yk_lr_search *out = s->out;
@@ -410,7 +410,7 @@ static void plan_rounds(search *s, double steps)
     s->last = s->first * before;
 }
 
-/* Times a trial of the default: its set-up, its steps and its evaluation. */
+/* Times the set-up and the steps of a trial of the default, and evaluates the untrained model. */
 static yk_status measure(search *s)
 {
     const uint64_t part = s->run_steps / (TIMED_PART * (uint64_t)s->t->plan->workers),
@@ -431,7 +431,6 @@ static yk_status measure(search *s)
     for (uint64_t k = 0; !st && !r->ended && k < timed; k++)
         st = step(&l, r, k);
     s->setup = ready - begin;
-    s->evaluation = judged - ready;
     s->step = (yk_thread_seconds() - judged) / (double)timed;
     lane_fini(&l);
     yk_local_free(r->store);
