@@ -34,6 +34,10 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
 
 @test "a learning rate that is far too small, and overfitting" {
     warned learning_rate_too_small $softmax --lr 1e-6 --epochs 3
+    for schedule in constant cosine one-cycle; do
+        warned learning_rate_too_small $softmax --warm-up 1000000 --epochs 3 --lr-schedule $schedule
+        holds "'ended after 96 of the 1000000 steps of the warm-up' in '''$(field warnings)'''"
+    done
     warned overfitting --model softmax --data 'synth:digits?examples=200&test=500' --lr 1 --epochs 150
     holds "'at epoch' in '''$(field warnings)'''"
 }

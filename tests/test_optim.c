@@ -383,6 +383,7 @@ static void rates_equal_those_of_pytorch(void **state)
          5,
          10,
          {0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.45225425, 0.32725425, 0.17274575, 0.04774575}},
+        {YK_LR_COSINE, 0, 20, 10, {0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25}},
         {YK_LR_CONSTANT, 0, 2, 0, {0.25, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         yk_optim_config c = yk_optim_defaults(YK_SGD);

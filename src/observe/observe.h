@@ -211,9 +211,10 @@ typedef struct {
     yk_evaluation last;
     const yk_curve_point *point; /* [points] borrowed; the last one is `last` */
     size_t points;
-    double lr, default_lr; /* of the optimizer; 0: not known */
-    const char *lr_prefix; /* for advice about --lr: "keyed=", "NAME="; "" or NULL: all groups. Borrowed */
-    uint32_t classes;      /* 0: the loss is not a log loss of classes */
+    double lr, default_lr;   /* of the optimizer; 0: not known */
+    uint64_t steps, warm_up; /* of the run; until the warm-up of all groups is over */
+    const char *lr_prefix;   /* for advice about --lr: "keyed=", "NAME="; "" or NULL: all groups. Borrowed */
+    uint32_t classes;        /* 0: the loss is not a log loss of classes */
     uint64_t examples, test_examples; /* of the data; 0: not known */
     uint64_t global_batch;
     int workers;

@@ -323,6 +323,19 @@ static bool check_too_small(const curves *t)
     return true;
 }
 
+/* The run ended during the warm-up: the reason for all that it has not learned. */
+static bool check_warm_up(const yk_outcome *r, yk_observation *w)
+{
+    if (r->steps >= r->warm_up)
+        return false;
+    warn(
+        w, YK_WARNING_LR_TOO_SMALL,
+        "the run ended after %llu of the %llu steps of the warm-up, before the learning rate reached %g: use "
+        "a shorter --warm-up, or train longer",
+        (unsigned long long)r->steps, (unsigned long long)r->warm_up, r->lr);
+    return true;
+}
+
 /* The accuracy goes up and down by several points in the second half of the run. */
 static void check_oscillation(const curves *t)
 {
@@ -480,7 +493,7 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
     bool rises = false, too_small = false;
     if (!unlearnable && !reversed) {
         rises = check_rising(&t);
-        too_small = !rises && !check_overfitting(&t) && check_too_small(&t);
+        too_small = check_warm_up(r, w) || (!rises && !check_overfitting(&t) && check_too_small(&t));
         check_oscillation(&t);
         check_majority(&t, too_small || rises);
     }

@@ -55,9 +55,10 @@ static double half_cosine_sum(double a, double b, double n, double length)
     return b * n + (length > 0.0 ? (a - b) * (m + length / pi * sin(pi * m / length)) / 2.0 : 0.0);
 }
 
+/* At least 1: a warm-up that is longer than the run rises to the first rate. */
 static double length_of(const yk_optim_config *c)
 {
-    return c->length > c->warm_up ? (double)(c->length - c->warm_up) : 0.0;
+    return c->length > c->warm_up ? (double)(c->length - c->warm_up) : 1.0;
 }
 
 static double cosine_rate(const yk_optim_config *c, double t)

@@ -209,6 +209,16 @@ static bool is_adaptive(const yk__trainer *t)
     return adaptive;
 }
 
+/* The steps until the warm-up of all groups is over; 0 if later calls may continue the run. */
+static uint64_t warm_up_of(const yk__trainer *t)
+{
+    uint64_t steps = 0;
+    for (int g = 0; g < t->model->ngroups && !t->caller->keep_state; g++)
+        if (t->group[g].optim.warm_up > steps)
+            steps = t->group[g].optim.warm_up;
+    return steps;
+}
+
 void yk__add_warnings(yk__trainer *t)
 {
     yk_result *r = t->result;
@@ -222,6 +232,8 @@ void yk__add_warnings(yk__trainer *t)
                                 .lr = lr.lr,
                                 .default_lr = lr.usual,
                                 .lr_prefix = lr.prefix,
+                                .steps = at.step,
+                                .warm_up = warm_up_of(t),
                                 .classes = t->loss->log_loss ? t->model->shape.classes : 0,
                                 .examples = t->train.examples,
                                 .test_examples = t->tested ? t->test.examples : 0,
