@@ -39,6 +39,16 @@ static void it_spins_and_then_sleeps(void **state)
         assert_true(yk_wait_poll(&w)); /* no deadline */
 }
 
+static void slow_yields_end_early(void **state)
+{
+    (void)state;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
+    int turns = 0;
+    for (; yk_wait_spin(&w); turns++)
+        yk_sleep(0.005); /* as if another program had used the core */
+    assert_true(turns <= 3);
+}
+
 static void every_poll_sleeps(void **state)
 {
     (void)state;
@@ -78,8 +88,8 @@ static void sleeps_are_long_enough(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_deadline_passes), cmocka_unit_test(it_spins_and_then_sleeps),
-        cmocka_unit_test(every_poll_sleeps), cmocka_unit_test(crowds_poll_rarely),
-        cmocka_unit_test(sleeps_are_long_enough)};
+        cmocka_unit_test(a_deadline_passes),     cmocka_unit_test(it_spins_and_then_sleeps),
+        cmocka_unit_test(slow_yields_end_early), cmocka_unit_test(every_poll_sleeps),
+        cmocka_unit_test(crowds_poll_rarely),    cmocka_unit_test(sleeps_are_long_enough)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

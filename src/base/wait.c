@@ -1,20 +1,19 @@
 #include "base/wait.h"
 
 #include "base/clock.h"
+#include <math.h>
 #include <stdatomic.h>
 
 /* The share of a core that this process has. */
 static _Atomic double share = 1.0;
 
-/* Naps get longer, up to 1 ms, but remain below 2 % of the wait. With more than 8 processes per core, they are longer still: a
+/* Naps get longer, up to 1 ms: 2 % of the wait so far. With more than 8 processes per core, they are longer still: a
  * poll takes longer if there are more peers, so processes that only poll would use all the time of the cores. */
 static double nap_of(const yk_wait *w)
 {
-    const double nap = 50e-6 * (1.0 + (double)(w->polls - w->spins - w->yields) / 64.0),
+    const double nap = fmax(0.02 * (double)(yk_now_ns() - w->began) * 1e-9, 50e-6),
                  crowd = 1.0 / (8.0 * atomic_load(&share)), longest = 20e-3;
-    if (crowd <= 1.0)
-        return nap < 1e-3 ? nap : 1e-3;
-    return nap * crowd * crowd < longest ? nap * crowd * crowd : longest;
+    return crowd <= 1.0 ? fmin(nap, 1e-3) : fmin(nap * crowd * crowd, longest);
 }
 
 void yk_wait_set_share(double cores)
@@ -30,8 +29,11 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
                  [YK_WAIT_OVERSUBSCRIBED] = {0, 40},
                  [YK_WAIT_RANKS] = {0, 2000},
                  [YK_WAIT_MEMORY] = {200, 20000}};
+    const unsigned yields = (unsigned)(atomic_load(&share) * turns[kind].yields);
+    const bool processes = kind == YK_WAIT_RANKS || kind == YK_WAIT_MEMORY;
     return (yk_wait){.spins = turns[kind].spins,
-                     .yields = (unsigned)(atomic_load(&share) * turns[kind].yields),
+                     .yields = yields,
+                     .yield_ns = processes ? (uint64_t)yields * 4000 : UINT64_MAX,
                      .seconds = seconds};
 }
 
@@ -52,9 +54,10 @@ bool yk_wait_spin(yk_wait *w)
 #endif
         return true;
     }
+    const uint64_t now = yk_now_ns();
     if (!w->began)
-        w->began = yk_now_ns();
-    if (w->polls - w->spins > w->yields || !real)
+        w->began = now;
+    if (w->polls - w->spins > w->yields || now - w->began > w->yield_ns || !real)
         return false;
     yk_yield();
     return true;
