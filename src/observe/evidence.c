@@ -1,8 +1,6 @@
 /* One verdict from the measurements of all processes, during training and at the end. */
 #include "observe/observe_internal.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,11 +6,8 @@
  */
 #include "observe/observe_internal.h"
 
-#include "base/log.h"
-
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TAG_REPORT = 13, TAG_READY = 12 };
 

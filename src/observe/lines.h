@@ -5,7 +5,6 @@
 #define YK_OBSERVE_LINES_H
 
 #include "base/status.h"
-#include <stddef.h>
 
 /* Removes the lines whose number `key` is above `max`: a resumed run repeats the steps after its checkpoint. A missing file
  * is not an error. */

@@ -1,14 +1,9 @@
 /* Before the first step: the run directory, and the latency and bandwidth to the chief. */
 #include "observe/observe_internal.h"
 
-#include "base/clock.h"
-#include "base/fs.h"
-#include "base/mem.h"
 #include "observe/lines.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

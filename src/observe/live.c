@@ -1,15 +1,8 @@
 /* The live page (page.html), status.json, which it fetches once a second, and metrics for Prometheus. */
 #include "observe/observe_internal.h"
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/log.h"
 #include "base/number.h"
-#include "base/team.h"
-#include "base/wait.h"
 #include "observe/prom.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- status.json ---- */

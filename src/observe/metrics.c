@@ -13,13 +13,7 @@
  */
 #include "observe/observe_internal.h"
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/log.h"
 #include "observe/lines.h"
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char name[] = "metrics.jsonl";

@@ -2,7 +2,6 @@
 #ifndef YK_OBSERVE_OBSERVATION_H
 #define YK_OBSERVE_OBSERVATION_H
 
-#include "base/json.h"
 #include "comm/comm.h"
 #include "observe/verdict.h"
 #include "observe/warnings.h"

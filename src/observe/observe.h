@@ -40,9 +40,7 @@
 #include "data/check.h"
 #include "model/model.h"
 #include "observe/observation.h"
-#include "optim/optim.h"
 #include "watch/http.h"
-#include <signal.h>
 
 typedef struct yk_observer yk_observer;
 

@@ -4,12 +4,12 @@
  *     link.c         before the first step: the run directory; latency and bandwidth to the chief
  *     telemetry.c    from the ranks to the chief during training; gather.c: at the end
  *     metrics.c      metrics.jsonl, the progress line, the curve of evaluations
- *     tensorboard.c  TensorBoard, a directory per worker; hparams.c: its hyperparameters
+ *     tensorboard.c  TensorBoard, the run, and a directory per worker
  *     live.c         the documents of the live page
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
- *     warnings.c     warnings about conclusions; warning_kinds.c: their names and texts
+ *     warnings.c     warnings about conclusions, their names and texts
  *     lines.c        files of JSON lines
  */
 #ifndef YK_OBSERVE_OBSERVE_INTERNAL_H
@@ -17,10 +17,8 @@
 
 #include "base/sync.h"
 #include "format/events.h"
-#include "observe/observe.h"
 #include "observe/telemetry.h"
 #include "watch/trace.h"
-#include <stdatomic.h>
 
 typedef struct yk__metrics yk__metrics;
 typedef struct yk__tensorboard yk__tensorboard;
@@ -131,9 +129,6 @@ void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p);
 /* late: written after the evaluation, and without the staleness, which has changed since then */
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool late);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
-
-/* hparams.c: the hyperparameters of the run */
-yk_status yk__hparams_write(const yk_observer *o, yk_events *e);
 
 /* live.c */
 yk_status yk__live_start(yk_observer *o);

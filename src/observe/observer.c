@@ -1,11 +1,6 @@
 #include "observe/observe_internal.h"
 
-#include "base/clock.h"
-#include "base/dir.h"
-#include "base/log.h"
 #include "observe/lines.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "observe/prom.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* Backslashes and newlines are escaped, and double quotes in the values of labels. */

@@ -1,9 +1,6 @@
 #include "observe/telemetry.h"
 
-#include "base/mem.h"
-#include "base/wait.h"
 #include "observe/observe_internal.h"
-#include <math.h>
 #include <stdlib.h>
 
 enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MAX_WORKERS = 1024 };

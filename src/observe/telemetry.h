@@ -18,7 +18,6 @@
 #define YK_OBSERVE_TELEMETRY_H
 
 #include "observe/observe.h"
-#include <stdatomic.h>
 
 typedef struct {
     uint32_t magic;

@@ -13,21 +13,85 @@
  *     rankN/host_cpu, rankN/host_memory                     its host, all programs
  *     host/HOST/eth0_sent, host/HOST/eth0_received          an interface of a host, all programs, bytes per second
  *
- * and the graph of the layers and the hyperparameters (hparams.c). With --tensorboard-workers, each worker (in a job, each
+ * and the graph of the layers and the hyperparameters. With --tensorboard-workers, each worker (in a job, each
  * process) also has a directory worker-N/, a run of its own, with speed/examples_per_second and phases/..., and rankN/... of its
  * process. The ranks of a job write them, if they can reach the run directory.
  */
 #include "observe/observe_internal.h"
 
-#include "base/fs.h"
-#include "format/events.h"
+#include "base/number.h"
 #include <ctype.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the hyperparameters of the run, for the tab "HParams", which has a row per run ---- */
+
+enum { MAX = 96, TEXT = 512 };
+
+typedef struct {
+    yk_hyperparameter h[MAX];
+    char text[MAX][TEXT];
+    size_t n;
+} list;
+
+static bool has(const list *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!strcmp(l->h[i].name, name))
+            return true;
+    return false;
+}
+
+static void add_parameter(list *l, const char *name, const char *text, double number)
+{
+    if (l->n < MAX && (text || isfinite(number)))
+        l->h[l->n++] = (yk_hyperparameter){name, text, number};
+}
+
+/* TensorBoard takes the names of the columns from one of the runs, so all runs have these, even if the options were not given. */
+static void add_common(const yk_observer *o, list *l)
+{
+    const yk_config *c = o->c.config;
+    const yk_plan *p = o->c.plan;
+    add_parameter(l, "model", c->model, NAN);
+    add_parameter(l, "data", c->data, NAN);
+    add_parameter(l, "mode", p->mode, NAN);
+    if (o->c.optim) {
+        add_parameter(l, "optimizer", yk_optim_rule_of(o->c.optim->kind)->name, NAN);
+        add_parameter(l, "lr", NULL, o->c.optim->lr);
+    }
+    add_parameter(l, "batch", NULL, (double)p->batch);
+    add_parameter(l, "global batch", NULL, (double)p->global_batch);
+    add_parameter(l, "workers", NULL, p->workers);
+    add_parameter(l, "processes", NULL, o->c.ranks);
+    add_parameter(l, "servers", NULL, p->servers);
+    add_parameter(l, "threads", NULL, p->threads);
+    add_parameter(l, "seed", NULL, (double)c->seed);
+}
+
+static yk_status write_parameters(const yk_observer *o, yk_events *e)
+{
+    static const char *const metrics[] = {
+        "test/accuracy", "test/auc", "test/loss", "train/mean_loss", "speed/examples_per_second", NULL};
+    list *l = calloc(1, sizeof *l);
+    if (!l)
+        return yk_fail_memory(sizeof *l, "the hyperparameters");
+    add_common(o, l);
+    for (const yk_option *k = yk_options; k->name && l->n < MAX; k++) {
+        if (!(k->flags & YK_OPT_CHANGES_RESULTS) || has(l, k->name))
+            continue;
+        const char *text = yk_config_changed(o->c.config, k, l->text[l->n]);
+        double x;
+        if (*text && yk_option_is_number(k) && !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x))
+            text = NULL;
+        if (!text || *text)
+            add_parameter(l, k->name, text, x);
+    }
+    const yk_status st = yk_events_session_begin(e, l->h, l->n, metrics);
+    free(l);
+    return st;
+}
 
 enum { MAX_SCALARS = 64, MAX_DIRECTORIES = 64 };
 
@@ -120,7 +184,7 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
     }
     if (!st && chief)
         st = write_graph(o, b->events[0]);
-    return st || !chief ? st : yk__hparams_write(o, b->events[0]);
+    return st || !chief ? st : write_parameters(o, b->events[0]);
 }
 
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)

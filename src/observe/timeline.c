@@ -1,8 +1,6 @@
 /* The trace: a timeline of each worker and the counters of each process; all ranks in one file. */
 #include "observe/observe_internal.h"
 
-#include "base/clock.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -39,7 +39,6 @@
 #ifndef YK_OBSERVE_VERDICT_H
 #define YK_OBSERVE_VERDICT_H
 
-#include "watch/phase.h"
 #include "watch/resources.h"
 
 typedef enum {

@@ -13,7 +13,7 @@
 #ifndef YK_OBSERVE_WARNINGS_H
 #define YK_OBSERVE_WARNINGS_H
 
-/* In the order of the report; warning_kinds.c says what each of them means. */
+/* In the order of the report; warnings.c says what each of them means. */
 typedef enum {
     YK_WARNING_FAILED,
     YK_WARNING_DIVERGED,

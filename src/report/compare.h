@@ -158,6 +158,5 @@ void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, cha
 
 /* The index of a string in a list, to which it is added if necessary. */
 size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);
-void yk__compare_highlights(yk_compare *c);
 
 #endif

@@ -1,6 +1,5 @@
 #include "report/export.h"
 
-#include "base/file.h"
 #include "base/number.h"
 #include "report/plot.h"
 #include "report/run_tables.h"
@@ -10,7 +9,6 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where a curve stops improving (plateau.c). */
+/* Where a curve stops improving. */
 typedef struct {
     const char *what;   /* "test accuracy", "test AUC", "test loss"; NULL: there are too few evaluations */
     size_t offset;      /* of this quantity in yk_metric */

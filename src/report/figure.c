@@ -1,12 +1,9 @@
 /* Figures as data: series and points; CSV. */
 #include "report/figure.h"
 
-#include "base/mem.h"
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void free_figure(yk_figure *f)
 {

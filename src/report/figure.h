@@ -18,7 +18,6 @@
 #define YK_REPORT_FIGURE_H
 
 #include "report/compare.h"
-#include "report/scale.h"
 
 typedef enum { YK_X_STEP, YK_X_EPOCH, YK_X_EXAMPLES, YK_X_SECONDS, YK_X_COUNT } yk_x;
 

@@ -1,10 +1,7 @@
 /* The curves of all runs: loss, accuracy and speed; and the resources that they use. A curve is the mean of a group. */
 #include "report/figure.h"
 
-#include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { FEW_CURVES = 12, MANY_PANELS = 12 };
 

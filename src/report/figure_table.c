@@ -1,11 +1,8 @@
 /* Columns of the tables as curves: speedup by workers, accuracy by batch size. */
 #include "report/figure.h"
 
-#include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Which rows of a table belong to the same line, and in which panel it is. */
 typedef struct {

@@ -1,10 +1,9 @@
-/* Groups of runs with the same options, and the options in which runs differ. */
+/* Groups of runs with the same options, and the options in which runs differ; short names for runs and groups: the options in
+ * which they differ, and nothing else; and which of them share a plot. */
 #include "report/compare.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static char *key_of(const yk_compare *c, size_t run, int which)
 {
@@ -162,4 +161,205 @@ void yk__find_varying(yk_compare *c)
                 !yk_is_listed(name, c->varying) && varies(c, name))
                 c->varying[n++] = name;
         }
+}
+
+void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
+{
+    static const char *const alone[] = {"model", "data", "mode", "optimizer", "scaling", NULL};
+    static const char *const counted[][2] = {
+        {"workers", "worker"}, {"processes", "process"}, {"threads", "thread"}, {"servers", "server"}};
+    if (yk_is_listed(name, alone)) {
+        snprintf(out, size, "%s", value);
+        return;
+    }
+    for (size_t k = 0; k < sizeof counted / sizeof *counted; k++)
+        if (!strcmp(name, counted[k][0])) {
+            const bool none = !strcmp(name, "servers") && !strcmp(value, "0"),
+                       one = none || !strcmp(value, "1");
+            snprintf(out, size, "%s %s", none ? "no" : value, counted[k][one]);
+            return;
+        }
+    snprintf(out, size, "%s %s", name, *value ? value : "default");
+}
+
+/* ---- items and their options ---- */
+
+/* value[WHOLE]: the first item with the same values of all options */
+enum { WHOLE = YK_MAX_LABEL_OPTIONS, VALUES };
+
+yk_status yk__options_init(yk_option_values *o)
+{
+    o->value = calloc(o->items * VALUES, sizeof *o->value);
+    return o->value ? YK_OK : yk_fail_memory(o->items * VALUES * sizeof *o->value, "the names of runs");
+}
+
+static bool same(const yk_option_values *o, size_t a, size_t b, unsigned mask)
+{
+    for (size_t k = 0; k < o->options; k++)
+        if (mask >> k & 1 && o->value[a * VALUES + k] != o->value[b * VALUES + k])
+            return false;
+    return true;
+}
+
+size_t yk__options_add(yk_option_values *o, const char *name)
+{
+    const size_t k = o->options++;
+    size_t different = 0;
+    o->name[k] = name;
+    for (size_t i = 0; i < o->items; i++) {
+        char text[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
+        size_t first = 0, whole = 0;
+        o->text(o->context, i, name, text);
+        for (; first < i; first++) {
+            o->text(o->context, first, name, other);
+            if (!strcmp(text, other))
+                break;
+        }
+        o->value[i * VALUES + k] = first;
+        while (whole < i && !same(o, whole, i, ~0u))
+            whole++;
+        o->value[i * VALUES + WHOLE] = whole;
+        different += whole == i;
+    }
+    return different;
+}
+
+void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out)
+{
+    size_t n = 0;
+    *out = 0;
+    for (size_t k = 0; k < o->options && n < YK_LABEL_SIZE; k++) {
+        char value[YK_OPTION_SIZE], text[YK_LABEL_SIZE];
+        if (!(mask >> k & 1))
+            continue;
+        o->text(o->context, item, o->name[k], value);
+        yk__option_phrase(o->name[k], value, text, sizeof text);
+        n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
+    }
+}
+
+/* The number of classes into which the options in `mask` divide the items, and the size of the largest. */
+static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_out)
+{
+    size_t n = 0, largest = 0;
+    for (size_t g = 0; g < o->items; g++) {
+        size_t size = 0;
+        bool first = true;
+        for (size_t k = 0; k < o->items; k++)
+            if (o->value[k * VALUES + WHOLE] == k && same(o, g, k, mask)) {
+                first &= k >= g;
+                size++;
+            }
+        n += first;
+        largest = size > largest ? size : largest;
+    }
+    *largest_out = largest;
+    return n;
+}
+
+unsigned yk__options_for_panels(const yk_option_values *o)
+{
+    static const char *const separate[] = {"model", "data", NULL}; /* their losses cannot be compared */
+    unsigned best = 0, required = 0;
+    size_t fewest = SIZE_MAX, largest;
+    classes(o, 0, &largest);
+    if (largest <= YK_MAX_CURVES)
+        return 0;
+    for (size_t k = 0; k < o->options; k++)
+        required |= (unsigned)yk_is_listed(o->name[k], separate) << k;
+    for (unsigned mask = 1; mask < 1u << o->options; mask++) {
+        if ((mask & required) != required)
+            continue;
+        const size_t n = classes(o, mask, &largest);
+        if (largest <= YK_MAX_CURVES && n <= fewest) /* prefers later options: batch over mode or workers */
+            fewest = n, best = mask;
+    }
+    return best;
+}
+
+/* ---- labels ---- */
+
+static void group_option(const void *compare, size_t group, const char *name, char *out)
+{
+    const yk_compare *c = compare;
+    yk_option_text(c, c->group[group].run[0], name, out);
+}
+
+/* An option that follows from the others before it (the learning rate that changes with the batch, the number of
+ * processes) tells nothing new. */
+static void find_label_options(const yk_compare *c, yk_option_values *o)
+{
+    static const char *const first[] = {"model", "data", "mode", "servers", "workers", "batch", NULL};
+    const char *all[64];
+    size_t n = 0, before = 1;
+    for (const char *const *name = first; *name; name++)
+        if (yk_is_listed(*name, c->varying))
+            all[n++] = *name;
+    for (const char *const *name = c->varying; *name; name++)
+        if (!yk_is_listed(*name, first) && !yk__varies_in_repeats(*name))
+            all[n++] = *name;
+    for (size_t k = 0; k < n && o->options < YK_MAX_LABEL_OPTIONS; k++) {
+        const size_t now = yk__options_add(o, all[k]);
+        o->options -= now == before;
+        before = now;
+    }
+}
+
+size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text)
+{
+    size_t k = 0;
+    while (k < *n && strcmp(list[k], text))
+        k++;
+    if (k == *n)
+        snprintf(list[(*n)++], YK_LABEL_SIZE, "%s", text);
+    return k;
+}
+
+static void label_runs(yk_compare *c)
+{
+    for (size_t g = 0; g < c->groups; g++)
+        for (size_t i = 0; i < c->group[g].n; i++) {
+            const size_t run = c->group[g].run[i];
+            const char *label = c->group[g].label;
+            const bool repeats = c->group[g].n > 1;
+            if (repeats && isfinite(c->facts[run].seed) && *label && c->groups > 1)
+                snprintf(c->label[run], YK_LABEL_SIZE, "%.100s, seed %.0f", label, c->facts[run].seed);
+            else if (repeats || c->groups == 1)
+                snprintf(c->label[run], YK_LABEL_SIZE, "%.127s", c->run[run].name);
+            else
+                snprintf(c->label[run], YK_LABEL_SIZE, "%s", label);
+        }
+}
+
+yk_status yk__labels_make(yk_compare *c)
+{
+    c->label = calloc(c->n, sizeof *c->label);
+    c->panel = calloc(c->groups, sizeof *c->panel);
+    c->line = calloc(c->groups, sizeof *c->line);
+    if (!c->label || !c->panel || !c->line)
+        return yk_fail_memory(c->n * 3 * YK_LABEL_SIZE, "the names of runs");
+    yk_option_values o = {.items = c->groups, .text = group_option, .context = c};
+    if (yk__options_init(&o))
+        return YK_ESYSTEM;
+    find_label_options(c, &o);
+    memcpy(c->label_option, o.name, o.options * sizeof *o.name);
+    const bool names = yk__shows_names(c);
+    const unsigned panels = yk__options_for_panels(&o);
+    for (size_t g = 0; g < c->groups; g++) {
+        yk_config_group *group = &c->group[g];
+        char panel[YK_LABEL_SIZE], line[YK_LABEL_SIZE];
+        yk__options_join(&o, g, ~0u, group->label);
+        yk__options_join(&o, g, panels, panel);
+        yk__options_join(&o, g, ~panels, line);
+        if (!*group->label || names)
+            snprintf(group->label, YK_LABEL_SIZE, "%.127s", c->run[group->run[0]].name);
+        /* no known option distinguishes them: YK_MAX_CURVES per panel */
+        if (c->groups > YK_MAX_CURVES && !panels)
+            snprintf(panel, sizeof panel, "part %zu", g / YK_MAX_CURVES + 1);
+        group->panel = yk__index_of(c->panel, &c->panels, panel);
+        group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
+    }
+    label_runs(c);
+    free(o.value);
+    return YK_OK;
 }

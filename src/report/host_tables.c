@@ -1,10 +1,8 @@
 /* Tables about hosts: what they are, what the runs used of them, and what they sent to each other. */
 #include "report/compare.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_HOSTS = 256, MAX_TO = 24 };
 

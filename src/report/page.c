@@ -1,11 +1,483 @@
 #include "report/page.h"
 
 #include "base/clock.h"
+#include "base/number.h"
+#include "config/config.h"
 #include "report/plot.h"
-#include <math.h>
+#include "report/run_tables.h"
+#include <ctype.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <time.h>
+
+/* ---- parts: tables, figures, legends, and the data of the figures ---- */
+
+/* A sample of the line of a run; nothing if there is only one run. */
+static void page_key(const yk_compare *c, int run, yk_text *out)
+{
+    if (run < 0 || c->groups < 2)
+        return;
+    const int line = (int)c->group[c->group_of[run]].line;
+    yk_text_print(out, "<i class=\"k c%d d%d\"></i>", line % YK_COLORS, line / YK_COLORS % YK_DASHES);
+}
+
+static void cell(const yk_column *col, const yk_cell *v, yk_text *out)
+{
+    char s[YK_UNIT_SIZE], mean[YK_UNIT_SIZE];
+    if (v->text || col->words) {
+        if (v->text && strlen(v->text) > 36)
+            yk_html(out, "<td class=\"w\" title=\"%s\">", v->text);
+        else
+            yk_text_add(out, "<td class=\"w\">");
+        return;
+    }
+    yk_unit_pair(col->unit, v->number, v->spread, mean, s);
+    yk_text_print(out, "<td%s data-v=\"",
+                  v->mark               ? " class=\"best\""
+                  : isfinite(v->number) ? ""
+                                        : " class=\"no\"");
+    yk_text_number(out, v->number, 9);
+    yk_text_add(out, "\"");
+    if (isfinite(v->spread)) {
+        yk_text_add(out, " data-s=\"");
+        yk_text_number(out, v->spread, 4);
+        yk_text_add(out, "\"");
+    }
+    yk_text_print(out, ">%s", mean);
+    if (isfinite(v->spread) && *s)
+        yk_text_print(out, " <span class=\"pm\">\u00b1 %s</span>", s);
+}
+
+static void page_table(const yk_table *t, const yk_compare *c, yk_text *out)
+{
+    enum { MANY = 12 }; /* columns */
+    yk_text_print(out, "<div class=\"scroll\"><table%s id=\"table-%s\"><thead><tr>",
+                  t->columns > MANY ? " class=\"tight\"" : "", t->id);
+    for (size_t k = 0; k < t->columns; k++) {
+        yk_text_print(out, "<th class=\"o%s\" scope=\"col\"", t->column[k].words ? " w" : "");
+        if (t->column[k].hint)
+            yk_html(out, " title=\"%s\"", t->column[k].hint);
+        yk_html(out, ">%s</th>", t->column[k].title);
+    }
+    yk_text_add(out, "</tr></thead><tbody>\n");
+    bool by_run = !strcmp(t->id, "runs");
+    for (size_t r = 0; r < t->rows; r++) {
+        yk_text_add(out, r && t->lead && !yk_table_same_group(t, r) ? "<tr class=\"g\">" : "<tr>");
+        for (size_t k = 0; k < t->columns; k++) {
+            const yk_cell *v = &t->cell[r * t->columns + k];
+            cell(&t->column[k], v, out);
+            const bool link = k == 0 && by_run && c->n > 1;
+            if (link) {
+                page_key(c, t->run[r], out);
+                yk_text_print(out, "<a href=\"#run-%d\" style=\"color:inherit;text-decoration:none\">",
+                              t->run[r] + 1);
+            }
+            yk_html(out, "%s", v->text ? v->text : "");
+            yk_text_add(out, link ? "</a></td>" : "</td>");
+        }
+        yk_text_add(out, "</tr>\n");
+    }
+    yk_html(out,
+            "</tbody></table></div><div class=\"foot\"><p class=\"note\">%s</p><button class=\"csv\" "
+            "type=\"button\" data-t=\"table-%s\">CSV</button></div>\n",
+            t->note ? t->note : "", t->id);
+}
+
+static void page_legend(const yk_compare *c, yk_text *out)
+{
+    if (c->groups < 2)
+        return;
+    yk_text_add(out, "<ul class=\"legend\">");
+    for (size_t i = 0; i < c->lines; i++)
+        yk_html(out,
+                "<li><button type=\"button\" data-r=\"%zu\" aria-pressed=\"true\"><i class=\"k c%zu "
+                "d%zu\"></i>%s</button></li>",
+                i, i % YK_COLORS, i / YK_COLORS % YK_DASHES, c->line[i]);
+    yk_text_add(out, "</ul>\n");
+}
+
+/* The legend of a figure whose lines are not runs. */
+static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
+{
+    bool bars = f->kind == YK_BARS, of_runs = f->run < 0 && !f->x_title;
+    bool histogram = f->kind == YK_HISTOGRAM && c->groups > 1;
+    if (f->kind == YK_MATRIX || (!bars && !histogram && (f->n < 2 || of_runs)))
+        return;
+    yk_text_add(out, "<ul class=\"legend\">");
+    for (size_t i = 0; i < (bars ? (size_t)YK_PHASES : f->n); i++) {
+        bool any = !bars;
+        for (size_t k = 0; bars && k < f->n; k++)
+            any |= i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
+        if (!any)
+            continue;
+        char class[16];
+        if (bars)
+            snprintf(class, sizeof class, "b p%zu", i);
+        else if (histogram)
+            snprintf(class, sizeof class, "b f%d", f->series[i].color % YK_COLORS);
+        else
+            yk_series_class(&f->series[i], class);
+        yk_html(out, "<li><i class=\"k %s\"></i>%s</li>", class,
+                bars ? yk_stacked[i].text : f->series[i].name);
+    }
+    yk_text_add(out, "</ul>");
+}
+
+static void page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out)
+{
+    yk_html(out,
+            "<figure id=\"figure-%s\"><figcaption><h3>%s</h3><button class=\"csv\" type=\"button\" "
+            "data-f=\"%s\">CSV</button>",
+            f->id, caption, f->id);
+    own_legend(f, c, out);
+    yk_text_add(out, "</figcaption>");
+    for (int x = 0; x < yk_figure_drawings(f); x++)
+        yk_figure_draw(f, (yk_x)x, YK_DRAW_PAGE, out);
+    yk_text_add(out, "</figure>\n");
+}
+
+/* The x of all points on an axis, or with axis -1 their y. */
+static void put_numbers(yk_json *j, const char *name, const yk_series *s, int axis, int digits)
+{
+    if (axis >= s->axes) {
+        yk_json_null(j, name);
+        return;
+    }
+    j->digits = digits;
+    yk_json_array(j, name);
+    for (size_t i = 0; i < s->n; i++) {
+        const double v = axis < 0 ? s->point[i].y : s->point[i].x[axis];
+        if (v == floor(v) && fabs(v) < 1e15) /* shorter than a real number, and there are many */
+            yk_json_int(j, NULL, (int64_t)v);
+        else
+            yk_json_real(j, NULL, v);
+    }
+    yk_json_end(j);
+}
+
+static void one_series(yk_json *j, const yk_series *s, int digits)
+{
+    char class[16];
+    yk_series_class(s, class);
+    yk_json_object(j, NULL);
+    yk_json_text(j, "n", s->name);
+    yk_json_int(j, "r", s->run);
+    yk_json_text(j, "c", class);
+    yk_json_array(j, "x");
+    for (int a = 0; a < YK_X_COUNT; a++)
+        put_numbers(j, NULL, s, a, a == YK_X_STEP || a == YK_X_EXAMPLES ? digits : 5);
+    yk_json_end(j);
+    put_numbers(j, "y", s, -1, 5);
+    bool spread = false;
+    for (size_t i = 0; i < s->n; i++)
+        spread |= s->point[i].spread > 0.0;
+    if (spread) {
+        j->digits = 3;
+        yk_json_array(j, "s");
+        for (size_t i = 0; i < s->n; i++)
+            yk_json_real(j, NULL, s->point[i].spread);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
+static void page_data(const yk_figures *fs, yk_text *out)
+{
+    static const char *const units[] = {
+        [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short",         [YK_UNIT_COUNT] = "count",
+        [YK_UNIT_INTEGER] = "whole",   [YK_UNIT_PERCENT_EXACT] = "share", [YK_UNIT_PERCENT] = "share",
+        [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes",         [YK_UNIT_RATE] = "rate",
+        [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times",         [YK_UNIT_POINTS] = "plain"};
+    yk_json all = {.html = true}, *j = &all;
+    yk_json_object(j, NULL);
+    yk_json_object(j, "figures");
+    for (size_t i = 0; i < fs->n; i++) {
+        const yk_figure *f = &fs->figure[i];
+        yk_json_object(j, f->id);
+        char name[256];
+        yk_figure_name(f, name, sizeof name);
+        YK_JSON_TEXTS(j, {"title", name}, {"unit", units[f->y_unit]}, {"xUnit", units[f->x_unit]});
+        yk_json_bool(j, "choice", f->steps_or_time);
+        yk_json_bool(j, "bars", f->kind != YK_LINES);
+        yk_json_text(j, "xTitle",
+                     f->x_title                ? f->x_title
+                     : f->kind == YK_BARS      ? "phase"
+                     : f->kind == YK_HISTOGRAM ? "bucket"
+                                               : NULL);
+        yk_json_array(j, "series");
+        for (size_t k = 0; k < f->n; k++)
+            one_series(j, &f->series[k], f->steps_or_time ? 9 : 5);
+        yk_json_end(j);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+    yk_json_end(j);
+    char *text = yk_json_take(j);
+    yk_text_add(out, "<script type=\"application/json\" id=\"data\">");
+    if (text)
+        yk_text_add(out, text);
+    else if (!out->status)
+        out->status = YK_ESYSTEM;
+    yk_text_add(out, "</script>\n");
+    free(text);
+}
+
+/* ---- one run: verdict, processes, alerts, options, and the command to run it again ---- */
+
+/* Prints a paragraph with a capital at its beginning; a verdict begins with the name of the bottleneck. */
+static void paragraph(const char *class, const char *s, yk_text *out)
+{
+    bool cpu = !strncmp(s, "cpu", 3);
+    char first[4] = {(char)toupper((unsigned char)*s), 0};
+    yk_text_print(out, "<p%s>", class);
+    yk_html(out, "%s%s</p>", cpu ? "CPU" : first, s + (cpu ? 3 : *s != 0));
+}
+
+static void page_verdict(const yk_facts *f, yk_text *out)
+{
+    if (f->failed) {
+        yk_html(out, "<p class=\"kind bad\">Failed at step %.0f</p>", yk_known_or(f->steps, 0.0));
+        paragraph(" class=\"text\"", f->error ? f->error : "unknown reason", out);
+    }
+    if (f->bottleneck) {
+        bool none = !strcmp(f->bottleneck, "none");
+        yk_html(out, "<p class=\"kind\">%s%s",
+                none ? "No bottleneck" : "Bottleneck: ", none ? "" : f->bottleneck);
+        if (!none && f->share > 0.0)
+            yk_text_print(out, " \u00b7 %.0f %% of the time", 100.0 * f->share);
+        yk_text_add(out, "</p>");
+    }
+    if (f->verdict)
+        paragraph(" class=\"text\"", f->verdict, out);
+    if (f->advice && !(f->verdict && strstr(f->verdict, f->advice)))
+        paragraph("", f->advice, out);
+    yk_text_add(out, "\n");
+}
+
+/* ---- the command to run it again ---- */
+
+static void shell_word(const char *s, yk_text *out)
+{
+    bool safe = *s != 0;
+    for (const char *c = s; *c; c++)
+        safe &= isalnum((unsigned char)*c) || strchr("-_./:,=+@%", *c);
+    yk_text word = {0};
+    yk_text_add(&word, safe ? "" : "'");
+    for (; *s; s++) {
+        yk_text_add(&word, *s == '\'' ? "'\\'" : "");
+        yk_text_put(&word, s, 1);
+    }
+    yk_text_add(&word, safe ? "" : "'");
+    if (word.status && !out->status)
+        out->status = word.status;
+    else
+        yk_html(out, "%s", word.s);
+    yk_text_fini(&word);
+}
+
+/* 0.050000000000000003 becomes 0.05. */
+static void shorten(const char *value, char *out, size_t size)
+{
+    double x;
+    const char *end = yk_decimal(value, &x);
+    if (end && !*end && strlen(value) > 15)
+        yk_number_shortest(x, out, size);
+    else
+        snprintf(out, size, "%s", value);
+}
+
+/* config.ini has the values of some options that were not given, in case a later version changes their defaults. */
+static bool is_default(const char *name, const char *value)
+{
+    const yk_option *o = yk_option_find(name);
+    yk_config given, defaults;
+    if (!o || o->kind == YK_OPT_TEXT)
+        return false;
+    yk_config_init(&given);
+    yk_config_init(&defaults);
+    const bool same =
+        !yk_config_set(&given, name, value) &&
+        !memcmp((const char *)&given + o->offset, (const char *)&defaults + o->offset, yk_option_size(o));
+    yk_config_fini(&given);
+    yk_config_fini(&defaults);
+    return same;
+}
+
+/* Whether yoke started the processes of the run. Otherwise mpirun or srun did, if there are several. */
+static bool was_launched(const yk_run *r)
+{
+    for (const yk_option *o = yk_options; o->name; o++)
+        if ((o->flags & YK_OPT_STARTS_JOB) && yk_run_get(r, o->name))
+            return true;
+    return false;
+}
+
+/* People copy this command, and config.ini is untrusted: values are quoted, and lines that are not options are left
+ * out. */
+static void command(const yk_run *r, const yk_facts *f, yk_text *out)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    yk_text_add(out, "<h3>Run it again</h3><pre>");
+    if (f->ranks > 1.0 && !was_launched(r))
+        yk_text_print(out, "<span>mpirun -n %.0f</span> ", f->ranks);
+    yk_text_add(out, "yoke train");
+    for (size_t i = 0; i < r->options; i++) {
+        const char *name = r->option[i].name;
+        char value[1024];
+        if (!*name || name[strspn(name, letters)] || is_default(name, r->option[i].value))
+            continue;
+        shorten(r->option[i].value, value, sizeof value);
+        const bool flag = !strcmp(value, "true");
+        yk_html(out, " <span>--%s%s", name, flag ? "" : " "); /* breaks between options, not within one */
+        if (!flag)
+            shell_word(value, out);
+        yk_text_add(out, "</span>");
+    }
+    yk_text_add(out, " <span>--out ANOTHER_DIR</span></pre><p class=\"note\">or: <code>yoke train --config ");
+    shell_word(r->path, out);
+    yk_text_add(out, "/config.ini --out ANOTHER_DIR</code></p>");
+}
+
+/* Of several runs, the header and the commands have the options. */
+static void configuration(const yk_page *p, size_t i, yk_text *out)
+{
+    const yk_run *r = &p->compare->run[i];
+    if (!r->options)
+        return;
+    yk_text_add(out, "<div class=\"cols\"><div>");
+    command(r, &p->compare->facts[i], out);
+    yk_text_add(out, p->compare->n == 1 ? "</div><div><h3>Options</h3><dl class=\"options\">" : "");
+    for (size_t o = 0; p->compare->n == 1 && o < r->options; o++) {
+        char value[1024];
+        shorten(r->option[o].value, value, sizeof value);
+        yk_html(out, "<div><dt>%s</dt><dd>%s</dd></div>", r->option[o].name, value);
+    }
+    yk_text_add(out, p->compare->n == 1 ? "</dl></div></div>\n" : "</div></div>\n");
+}
+
+static void passes(const yk_run *r, yk_text *out)
+{
+    double forward = yk_number_at(r->summary, "passes.forward"),
+           backward = yk_number_at(r->summary, "passes.backward");
+    if (forward + backward > 0.0)
+        yk_text_print(out, "<p class=\"note\">Computing: %.0f %% forward pass, %.0f %% backward pass.</p>",
+                      100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
+}
+
+/* A single worker or process has the numbers of the run. */
+static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out)
+{
+    const size_t min = which == YK_RUN_WORKERS || which == YK_RUN_PROCESSES ? 2 : 1;
+    yk_table t;
+    char id[48];
+    yk_run_table_make(c, (int)i, which, &t);
+    snprintf(id, sizeof id, "%s-%zu", t.id, i + 1);
+    t.id = id;
+    yk_table_drop_empty_columns(&t);
+    if (t.status && !out->status)
+        out->status = t.status;
+    if (t.rows >= min && !t.status) {
+        yk_text_print(out, "<div><h3>%s</h3>", t.title);
+        page_table(&t, c, out);
+        yk_text_add(out, "</div>");
+    }
+    yk_table_fini(&t);
+}
+
+static void summary_line(const yk_facts *f, yk_text *out)
+{
+    char accuracy[YK_UNIT_SIZE], seconds[YK_UNIT_SIZE], speed[YK_UNIT_SIZE];
+    yk_unit_text(YK_UNIT_PERCENT_EXACT, f->test_accuracy, accuracy);
+    yk_unit_text(YK_UNIT_SECONDS, f->seconds, seconds);
+    yk_unit_text(YK_UNIT_COUNT, f->examples_per_second, speed);
+    const struct {
+        bool known;
+        const char *text, *unit;
+    } parts[] = {{f->failed, "failed", ""},
+                 {isfinite(f->test_accuracy), accuracy, ""},
+                 {isfinite(f->seconds), seconds, ""},
+                 {isfinite(f->examples_per_second), speed, " examples/s"},
+                 {f->bottleneck, f->bottleneck, ""}};
+    const char *between = "";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].known) {
+            yk_html(out, "%s%s%s", between, parts[i].text, parts[i].unit);
+            between = " \u00b7 ";
+        }
+}
+
+/* The test metrics of a run: a section if it is the only one. */
+static void page_metrics(const yk_page *p, size_t i, yk_text *out)
+{
+    const yk_compare *c = p->compare;
+    const bool only = c->n == 1;
+    if (!yk_value_at(c->run[i].summary, "test_metrics") || c->n > YK_MAX_DETAILED)
+        return;
+    yk_text_add(out, only ? "<section id=\"metrics\"><h2>Metrics</h2><div class=\"cols\">"
+                          : "<div class=\"cols\">");
+    show(YK_RUN_METRICS, c, i, out);
+    show(YK_RUN_CLASSES, c, i, out);
+    yk_text_add(out, "</div><div class=\"figures\">");
+    for (size_t k = 0; k < p->figures->n; k++) {
+        const yk_figure *f = &p->figures->figure[k];
+        if (f->run == (int)i && f->section)
+            page_figure(f, f->title, c, out);
+    }
+    yk_text_add(out, only ? "</div></section>\n" : "</div>\n");
+}
+
+static void page_run(const yk_page *p, size_t i, yk_text *out)
+{
+    const yk_compare *c = p->compare;
+    bool only = c->n == 1;
+    if (!only) {
+        yk_text_print(out, "<details class=\"run\" id=\"run-%zu\"><summary>", i + 1);
+        page_key(c, (int)i, out);
+        yk_html(out, "<b>%s</b><span>", c->label[i]);
+        summary_line(&c->facts[i], out);
+        yk_text_add(out, "</span></summary><div class=\"body\"><div class=\"verdict\">");
+        page_verdict(&c->facts[i], out);
+        yk_text_add(out, "</div>");
+        page_metrics(p, i, out);
+    } else {
+        yk_text_add(out, "<section id=\"over-time\"><h2>Resources over time</h2><div class=\"body\">");
+    }
+    size_t shown = 0;
+    for (size_t k = 0; k < p->figures->n; k++)
+        if (p->figures->figure[k].run == (int)i && !p->figures->figure[k].section &&
+            (!only || p->figures->figure[k].kind == YK_LINES)) {
+            if (!shown++)
+                yk_text_add(out, "<div class=\"figures\">");
+            yk_figure f = p->figures->figure[k];
+            char caption[256];
+            f.of = NULL; /* the heading has the label of the run */
+            yk_figure_name(&f, caption, sizeof caption);
+            page_figure(&f, caption, c, out);
+        }
+    yk_text_add(
+        out,
+        shown ? "</div>\n"
+              : "<p class=\"note\">This run did not record its use of CPU, memory, network and disk.</p>\n");
+    if (c->run[i].logs > 4 * YK_MAX_CURVES)
+        yk_text_print(out, "<p class=\"note\">The plots show the first %d of %zu processes.</p>",
+                      4 * YK_MAX_CURVES, c->run[i].logs);
+    passes(&c->run[i], out);
+    for (int k = YK_RUN_WORKERS; k < YK_RUN_WEIGHTS; k++)
+        show((yk_run_table)k, c, i, out);
+    yk_text weights = {0};
+    show(YK_RUN_WEIGHTS, c, i, &weights);
+    if (only && weights.n)
+        yk_text_add(out, "</div></section>\n<section id=\"model\"><div class=\"body\">");
+    yk_text_put(out, weights.s ? weights.s : "", weights.n);
+    out->status = out->status ? out->status : weights.status;
+    yk_text_fini(&weights);
+    if (only)
+        yk_text_add(out, "</div></section>\n<section id=\"configuration\"><h2>Configuration</h2>");
+    configuration(p, i, out);
+    yk_text_add(out, only ? "</section>\n" : "</div></details>\n");
+}
+
+/* ---- the page ---- */
 
 /* page.css and page.js, compiled into the program. */
 extern const unsigned char yk_embedded_report_page_css[], yk_embedded_report_page_js[];
@@ -157,7 +629,7 @@ static void verdict(const yk_page *p, yk_text *out)
     const yk_compare *c = p->compare;
     yk_text_add(out, "<section class=\"verdict\" id=\"verdict\">");
     if (c->n == 1) {
-        yk__page_verdict(&c->facts[0], out);
+        page_verdict(&c->facts[0], out);
         if (!c->facts[0].verdict && !c->facts[0].bottleneck)
             yk_text_add(out, "<p class=\"soft\">The run directory has no verdict.</p>");
         plateau(&c->facts[0], out);
@@ -179,7 +651,7 @@ static void verdict(const yk_page *p, yk_text *out)
 static void warning_item(const yk_compare *c, int run, const char *text, yk_text *out)
 {
     yk_text_add(out, "<li>");
-    yk__page_key(c, run, out);
+    page_key(c, run, out);
     if (run >= 0 && c->n > 1)
         yk_html(out, "<b>%s</b>: ", c->label[run]);
     yk_html(out, "%s</li>", text);
@@ -255,7 +727,7 @@ static void show_figures(const yk_page *p, const char *section, const char *clas
                                                        : " small");
         }
         before = title;
-        yk__page_figure(f, *f->panel ? f->panel : f->title, p->compare, out);
+        page_figure(f, *f->panel ? f->panel : f->title, p->compare, out);
     }
     yk_text_add(out, before ? "</div>\n" : "");
 }
@@ -280,7 +752,7 @@ static void curves(const yk_page *p, yk_text *out)
     for (int a = 0; a < YK_X_COUNT; a++)
         yk_text_print(out, "<label for=\"x%d\">%s</label>", a, names[a]);
     yk_text_add(out, "</div></div>");
-    yk__page_legend(p->compare, out);
+    page_legend(p->compare, out);
     show_figures(p, "curves", "figures choice", out);
     if (rings)
         yk_text_add(out, "<p class=\"note\">A ring marks the point after which a curve did not improve.</p>");
@@ -298,9 +770,9 @@ static void section(const yk_page *p, const char *id, const char *title, yk_text
         return;
     yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", id, t ? t->title : title);
     if (t)
-        yk__page_table(t, p->compare, out);
+        page_table(t, p->compare, out);
     if (!strcmp(id, "resources"))
-        yk__page_legend(p->compare, out);
+        page_legend(p->compare, out);
     show_figures(p, id, "figures", out);
     yk_text_add(out, "</section>\n");
 }
@@ -349,7 +821,7 @@ void yk_page_write(const yk_page *p, yk_text *out)
         section(p, "runs", NULL, out);
     curves(p, out);
     if (c->n == 1)
-        yk__page_metrics(p, 0, out);
+        page_metrics(p, 0, out);
     static const char *const sections[] = {
         "batch", "workers", "modes", "time", "resources", "traffic-between-hosts", "machines"};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
@@ -357,13 +829,13 @@ void yk_page_write(const yk_page *p, yk_text *out)
     if (c->n > 1)
         yk_text_add(out, "<section id=\"each\"><h2>Run details</h2>\n");
     for (size_t i = 0; i < c->n; i++)
-        yk__page_run(p, i, out);
+        page_run(p, i, out);
     if (c->n > 1)
         yk_text_add(out, "</section>\n");
     yk_text_add(out, "</main>\n");
     footer(p, out);
     yk_text_add(out, "<div id=\"tip\" role=\"status\"></div>\n");
-    yk__page_data(p->figures, out);
+    page_data(p->figures, out);
     yk_text_add(out, "<script>\n");
     yk_text_put(out, (const char *)yk_embedded_report_page_js, yk_embedded_report_page_js_size);
     yk_text_add(out, "</script>\n</body>\n</html>\n");

@@ -23,9 +23,7 @@
 #ifndef YK_REPORT_PAGE_H
 #define YK_REPORT_PAGE_H
 
-#include "report/compare.h"
 #include "report/figure.h"
-#include "report/text.h"
 #include "report/warning.h"
 
 typedef struct {
@@ -37,17 +35,5 @@ typedef struct {
 } yk_page;
 
 void yk_page_write(const yk_page *p, yk_text *out);
-
-/* Internal: parts of the page. */
-void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out);
-void yk__page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out);
-void yk__page_legend(const yk_compare *c, yk_text *out);
-/* A sample of the run's line; nothing if there is only one run. */
-void yk__page_key(const yk_compare *c, int run, yk_text *out);
-void yk__page_data(const yk_figures *fs, yk_text *out);
-/* The test metrics of a run: a section if it is the only one. */
-void yk__page_metrics(const yk_page *p, size_t i, yk_text *out);
-void yk__page_run(const yk_page *p, size_t i, yk_text *out);
-void yk__page_verdict(const yk_facts *f, yk_text *out);
 
 #endif

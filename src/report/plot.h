@@ -42,20 +42,7 @@ void yk_series_class(const yk_series *s, char *out /* [16] */);
 
 yk_axis yk_figure_y_axis(const yk_figure *f);
 
-/* Internal: shared by all kinds of plots. */
-enum { YK__WIDTH = 520, YK__HEIGHT = 300, YK__LEFT = 54, YK__RIGHT = 12, YK__TOP = 26, YK__BOTTOM = 40 };
-
-typedef struct {
-    double left, top, width, height;
-} yk__box;
-
-static const yk__box yk__plot_box = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT,
-                                     YK__HEIGHT - YK__TOP - YK__BOTTOM};
-
-void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out);
-void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out);
-void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out);
-void yk__draw_matrix(const yk_figure *f, yk_draw how, yk_text *out);
-void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out);
+/* Internal: the size of a plot of lines in user units. */
+enum { YK__WIDTH = 520, YK__HEIGHT = 300 };
 
 #endif

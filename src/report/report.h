@@ -14,7 +14,6 @@
 #define YK_REPORT_REPORT_H
 
 #include "base/status.h"
-#include <stddef.h>
 
 /* The size of all drawings and their data; the rest of a page (tables, style, script) is small. */
 #define YK_REPORT_BYTES 3200000

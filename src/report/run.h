@@ -24,18 +24,14 @@
 #ifndef YK_REPORT_RUN_H
 #define YK_REPORT_RUN_H
 
-#include "base/status.h"
 #include "watch/phase.h"
 #include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define YK_RUN_ROWS    65536
 #define YK_RUN_OPTIONS 256 /* lines of a config.ini */
 #define YK_RUN_NICS    8   /* network interfaces of a host */
 
-/* A line of metrics.jsonl. Every field is a double: run_log.c relies on this. */
+/* A line of metrics.jsonl. Every field is a double: run.c relies on this. */
 typedef struct {
     double step, examples, epoch, seconds;
     double loss, examples_per_second, steps_per_second; /* train */
@@ -124,20 +120,7 @@ typedef struct {
 yk_status yk_runs_find(char *const *paths, size_t n, yk_run_list *out);
 void yk_run_list_fini(yk_run_list *l);
 
-/* Internal: the two logs. */
+/* Internal: a log without samples. */
 void yk__process_log_init(int rank, yk_process_log *out);
-yk_status yk__run_metrics(yk_run *r);
-yk_status yk__process_log_read(yk_run *r, yk_process_log *w);
-
-/* Internal: DIR/NAME; false: it is too long. */
-bool yk__run_path(const char *dir, const char *name, char *out /* [PATH_MAX] */);
-
-/* Internal: opens a file of an untrusted directory, with yk_file_open_regular(). */
-yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out);
-
-/* Internal: calls `take` for each line of such a file, without its newline; `whole` is false for a last line that has none. A
- * file that does not exist has no lines. */
-typedef yk_status (*yk__take_line)(void *context, char *line, size_t size, bool whole);
-yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context);
 
 #endif

@@ -3,9 +3,7 @@
 #include "train/metrics.h"
 #include "train/train.h"
 #include "train/weights.h"
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

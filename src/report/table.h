@@ -15,10 +15,8 @@
 #ifndef YK_REPORT_TABLE_H
 #define YK_REPORT_TABLE_H
 
-#include "base/status.h"
 #include "report/scale.h"
 #include "report/text.h"
-#include <stddef.h>
 
 typedef struct {
     char title[40];

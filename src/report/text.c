@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,10 +1,6 @@
 /* Removes points and rows without changing the shape of a line. */
 #include "report/figure.h"
 
-#include <math.h>
-#include <stddef.h>
-#include <string.h>
-
 /* A line through the lowest and the highest point of each pixel column looks like one through all points: it keeps all
  * spikes. */
 size_t yk_thin(void *rows, size_t n, size_t size, size_t x, size_t y, size_t max)

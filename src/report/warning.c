@@ -1,11 +1,7 @@
 #include "report/warning.h"
 
-#include "base/mem.h"
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void yk_warnings_fini(yk_warnings *w)
 {

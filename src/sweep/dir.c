@@ -1,6 +1,5 @@
 #include "sweep/dir.h"
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include <dirent.h>

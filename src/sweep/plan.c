@@ -3,9 +3,7 @@
 #include "base/team.h"
 #include "base/text.h"
 #include "config/hosts.h"
-#include "optim/optim.h"
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 
 #include "base/json.h"
 #include "base/moments.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -33,8 +33,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* In the order in which they are always listed: the phases of workers, then those that only parameter servers have. */
 #define YK_PHASE_LIST(X)                                                                                     \

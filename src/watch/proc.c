@@ -7,8 +7,6 @@
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

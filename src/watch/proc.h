@@ -18,7 +18,6 @@
 #define YK_WATCH_PROC_H
 
 #include "base/status.h"
-#include <stdint.h>
 
 enum { YK_MAX_NICS = 16, YK_MAX_DISKS = 32 };
 

@@ -32,11 +32,8 @@
 #ifndef YK_WATCH_RESOURCES_H
 #define YK_WATCH_RESOURCES_H
 
-#include "base/status.h"
 #include "watch/phase.h"
 #include "watch/proc.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* Interfaces of a host that are shown individually; this limits a telemetry message to about 4 kB (observe/telemetry.h). */
 enum { YK_MAX_SHOWN_NICS = 8 };
@@ -140,14 +137,11 @@ const char *yk_alert_name(yk_alert_kind what);
 /* Seconds between lines of a log that has one every `every` seconds at first; `seconds`: of the run so far. */
 double yk_log_gap(double seconds, double every);
 
-/* machine.c: reads PROC/cpuinfo, /etc/os-release and uname(). */
+/* Reads PROC/cpuinfo, /etc/os-release and uname(). */
 void yk__machine_read(const char *proc, yk_machine *out);
 
-/* rates.c: updates the means from `all`, the rates since the first sample, and the peaks from `latest`, those of the last
- * interval; NULL: too short for a peak, which is at least the mean. */
+/* Updates the means from `all`, the rates since the first sample, and the peaks from `latest`, those of the last interval;
+ * NULL: too short for a peak, which is at least the mean. */
 void yk__usage_update(yk_usage *u, const yk_sample *all, const yk_sample *latest);
-
-/* The rates between two samples. `seconds` is not set. */
-yk_sample yk__rates(const yk_proc_sample *now, const yk_proc_sample *before);
 
 #endif

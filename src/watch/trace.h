@@ -30,9 +30,6 @@
 #define YK_WATCH_TRACE_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct yk_trace yk_trace;
 typedef struct yk_trace_track yk_trace_track;
