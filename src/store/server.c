@@ -345,12 +345,12 @@ static yk_status tick(yk_server *s, double now)
     return st;
 }
 
-/* An iteration of the loop. */
-static yk_status take_turn(yk_server *s, const yk_wait *w, double *ticked, bool *busy)
+/* An iteration of the loop, which began at `now`. A server that is always busy sends heartbeats, too. */
+static yk_status take_turn(yk_server *s, const yk_wait *w, double now, double *ticked, bool *busy)
 {
     const yk_server_hooks *h = &s->config.hooks;
     const yk_rounds *r = s->config.rounds;
-    double now = 0.0;
+    const bool ticks = now - *ticked > tick_seconds;
     yk_status st = receive_all(s, busy);
     if (!st && h->poll)
         st = h->poll(h->context, busy);
@@ -358,13 +358,11 @@ static yk_status take_turn(yk_server *s, const yk_wait *w, double *ticked, bool 
         st = close_round(s);
     if (!st)
         st = yk__snapshot_send(s);
-    if (!*busy && (w->polls % 64 == 0 || w->polls > w->yields))
-        now = yk_now();
     if (!st)
-        st = yk__answer_all(s, now);
+        st = yk__answer_all(s, ticks ? now : 0.0);
     if (!st && r->prepare && !*busy && w->polls) /* answers have had time to leave */
         st = r->prepare(s);
-    if (st || now - *ticked <= tick_seconds)
+    if (st || !ticks)
         return st;
     *ticked = now;
     return tick(s, now);
@@ -380,7 +378,7 @@ yk_status yk_server_run(yk_server *s)
     while (!st && !ended(s)) {
         bool busy = false;
         const uint64_t began = yk_now_ns();
-        st = take_turn(s, &w, &ticked, &busy);
+        st = take_turn(s, &w, (double)began * 1e-9, &ticked, &busy);
         turn_ends(s, busy, began);
         if (busy)
             yk_wait_restart(&w);
