@@ -169,21 +169,39 @@ static yk_status handle(yk_remote *r, int k)
     return YK_OK;
 }
 
+/* Receives the next message of server k, if it has arrived. */
+static yk_status receive(yk_remote *r, int k, bool *busy_out)
+{
+    yk__connection *l = &r->server[k];
+    bool done;
+    yk_status st = yk_inbox_receive(r->config.comm, &l->in, l->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, &done);
+    if (st || !done)
+        return st;
+    *busy_out = true;
+    return handle(r, k);
+}
+
+/* Asks once whether anything has arrived, not once per server: there may be hundreds, and most calls find nothing. */
 yk_status yk_remote_pump(yk_remote *r, bool *busy_out)
 {
+    bool each = r->config.peer; /* this worker joined: its servers are not ranks of its own job */
     if (r->config.stop && *r->config.stop)
         yk_comm_ask_to_stop(r->config.comm);
     yk_status st =
         atomic_load_explicit(&r->waiting, memory_order_acquire) ? yk__remote_send_queued(r) : YK_OK;
-    for (int k = 0; !st && k < r->config.servers; k++) {
-        yk__connection *l = &r->server[k];
-        bool done;
-        st = yk_inbox_receive(r->config.comm, &l->in, l->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, &done);
-        if (st || !done)
-            continue;
-        *busy_out = true;
-        st = handle(r, k);
+    for (int i = 0; !st && !each && i < r->config.servers; i++) {
+        bool found;
+        int k;
+        size_t bytes;
+        st = yk_comm_probe(r->config.comm, YK_ANY, YK__TAG_DOWN, &found, &k, &bytes);
+        if (st || !found)
+            break;
+        st = receive(r, k, busy_out);
+        each = r->server[k].in.op.active; /* the end of a message is missing: others may be behind it */
     }
+    for (int k = 0; !st && k < r->config.servers; k++)
+        if (each || r->server[k].in.op.active)
+            st = receive(r, k, busy_out);
     return st;
 }
 
