@@ -181,7 +181,7 @@ static void timeouts(void **state)
     /* 256 processes on 2 cores run rarely */
     const yk_topology crowd = {.processes = 256, .cores = 1, .own_cores = 2, .sharing = 256};
     assert_int_equal(plan_with(DENSE "mode=sync", &crowd, &(yk_data_facts){0}, &p), YK_OK);
-    assert_true(p.heartbeat_timeout == 128.0 && p.heartbeat_every == 1.0);
+    assert_true(p.heartbeat_timeout == 128.0 && p.heartbeat_every == 16.0);
     /* a thread or process that waits for a waiting one has the longer timeout */
     for (double deadline = 0.1; deadline < 86400; deadline *= 2) {
         char options[128];

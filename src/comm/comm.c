@@ -122,6 +122,8 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
     c->ops = t.ops;
     c->self = t.self;
     c->local_size = r.local_size;
+    if (r.local_size)
+        yk_wait_set_share((double)yk_cores() / r.local_size);
     c->has_token = r.has_token;
     memcpy(c->token, r.token, sizeof c->token);
     const char *colon = strncmp(r.master, "unix:", 5) ? strrchr(r.master, ':') : NULL;
@@ -149,7 +151,7 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
     if (!st)
         st = yk__exchange_addresses(c, timeout);
-    if (!st && c->processes)
+    if (!st && c->processes && !r.local_size)
         yk_wait_set_share((double)yk_cores() / yk_comm_local_size(c));
     return st;
 }

@@ -13,6 +13,9 @@
 
 static const double end_timeout = 5.0; /* seconds for what was sent to leave this process */
 
+static const double events_every =
+    2e-3; /* seconds: a job of many processes asks for each peer whether it is lost */
+
 /* ---- peers ---- */
 
 const unsigned char *yk__native_token(const yk__native *t)
@@ -293,8 +296,12 @@ static void native_abandon(void *self)
 static bool native_lost(void *self, int peer)
 {
     yk__native *t = self;
-    yk__native_read_events(t);
+    const double now = yk_now();
     yk__native_progress(t);
+    if (now - t->events_at > events_every) {
+        t->events_at = now;
+        yk__native_read_events(t);
+    }
     return t->aborted_by >= 0 || yk__native_is_lost(t, &t->peer[peer]);
 }
 

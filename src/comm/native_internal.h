@@ -119,6 +119,7 @@ typedef struct {
     int epoll;
     int watched; /* descriptors in epoll */
     unsigned polls;
+    double events_at;              /* when native_lost() read the last events */
     struct yk__stored_list stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;
     int *with_output; /* [cap] peers whose output is blocked */

@@ -21,7 +21,7 @@ enum { PAGE = 4096, MAX_WORDS = PAGE / 64 };
 static size_t ring_bytes(int senders)
 {
     size_t bytes = 1 << 20;
-    while (bytes > (1 << 15) && bytes * (size_t)senders > (1 << 23))
+    while (bytes > (1 << 14) && bytes * (size_t)senders > (1 << 22))
         bytes /= 2;
     return bytes;
 }

@@ -242,7 +242,7 @@ static void set_timeouts(const yk_config *c, const yk_topology *job, yk_plan *p)
     /* a false alarm costs less if the job survives it */
     p->worker_timeout = p->survives_loss && !p->synchronous ? deadline / 2.0 : deadline;
     p->server_timeout = deadline + 1.0;
-    p->heartbeat_every = c->deadline / 8.0;
+    p->heartbeat_every = deadline / 8.0;
     p->startup_timeout = fmax(60.0, 8.0 * deadline);
     p->first_step_timeout = 2.0 * p->startup_timeout;
     p->report_timeout = fmax(30.0, 4.0 * deadline);
