@@ -109,7 +109,8 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
             st = yk__check_heartbeats(c, began, now);
         if (st)
             return st;
-        if (yk_startup_stopped(c->startup))
+        if (c->final_heartbeats < wanted &&
+            yk_startup_stopped(c->startup)) /* else others may train already */
             return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
         yk_wait_poll(&w);
     }
