@@ -207,12 +207,30 @@ yk_status yk_scatter_init(yk_scatter *s, const yk_rows *like, size_t n, size_t w
     return st;
 }
 
+/* The place of a row, whose memory will be written soon. */
+static inline size_t find_place(const yk_scatter *s, size_t row)
+{
+    enum { LINE = 64 / sizeof(uint32_t) };
+    const size_t i = (size_t)yk_perm_find(&s->order, row);
+    for (size_t e = i * s->width; e < (i + 1) * s->width; e += LINE) {
+        __builtin_prefetch(s->to->index + e, 1);
+        if (s->to->value)
+            __builtin_prefetch(s->to->value + e, 1);
+    }
+    return i;
+}
+
 bool yk_scatter_put(const yk_scatter *s, const yk_rows *from, size_t first)
 {
     if (arrays_of(from) & ~arrays_of(s->to))
         return false;
+    size_t place[AHEAD]; /* of the next rows */
+    for (size_t r = 0; r < from->n && r < AHEAD; r++)
+        place[r] = find_place(s, first + r);
     for (size_t r = 0; r < from->n; r++) {
-        const size_t i = (size_t)yk_perm_find(&s->order, first + r);
+        const size_t i = place[r % AHEAD];
+        if (r + AHEAD < from->n)
+            place[r % AHEAD] = find_place(s, first + r + AHEAD);
         copy_row(from, r, s->to, i, i * s->width);
         s->to->start[i + 1] = yk_rows_entries(from, r);
     }

@@ -172,6 +172,111 @@ static size_t add_cells(yk__cells *cells, yk_row *w, size_t i)
     return k;
 }
 
+/* ---- plain rows: nearly all rows of tables with numbers and hashed texts. add_cells() does the same for all kinds of rows, but takes
+ * twice as long. */
+
+/* Whether the columns allow it. */
+static bool has_plain_columns(const yk__cells *c)
+{
+    const yk__cell_table *t = c->table;
+    const yk_tabular *tabular = &t->tabular;
+    if (tabular->schema->encode != YK_ENCODE_HASH || yk_schema_dense(tabular->schema) || tabular->fields ||
+        tabular->ncarry || tabular->options.numbers || t->part.on || t->weights || t->targets)
+        return false;
+    for (size_t k = 0; k < t->nused; k++) {
+        const yk__cell *cell = &c->cell[k];
+        if (cell->treatment == YK__CELL_OTHER && cell->column && cell->column->role != YK_COLUMN_LABEL)
+            return false;
+    }
+    for (size_t k = 1; k < c->numbers; k++)
+        if (c->cell[c->number[k]].column->index <= c->cell[c->number[k - 1]].column->index)
+            return false;
+    return true;
+}
+
+static bool has_bad_number(const yk__cells *c)
+{
+    bool bad = false;
+    for (size_t k = 0; k < c->numbers; k++)
+        bad |= c->cell[c->number[k]].bad;
+    return bad;
+}
+
+/* Memory for n more rows. */
+static yk_status reserve_plain(const yk__cells *c, yk_rows *rows, size_t n)
+{
+    const size_t at = rows->n ? (size_t)rows->start[rows->n] : 0, width = c->numbers + c->texts;
+    if (YK_RESERVE(rows->start, rows->cap[YK_ROWS_START], rows->n + n + 1, "row starts") ||
+        YK_RESERVE(rows->label, rows->cap[YK_ROWS_LABEL], rows->n + n, "labels") ||
+        YK_RESERVE(rows->index, rows->cap[YK_ROWS_INDEX], at + (n + 1) * width, "indices") ||
+        (rows->value &&
+         YK_RESERVE(rows->value, rows->cap[YK_ROWS_VALUE], rows->cap[YK_ROWS_INDEX], "values")))
+        return YK_ESYSTEM;
+    rows->start[0] = 0;
+    return YK_OK;
+}
+
+/* The label of row i; false: it is bad. */
+static bool plain_label(yk__cells *c, size_t i, int32_t *out)
+{
+    yk__cell_table *t = c->table;
+    yk_row w = {0};
+    bool good = true;
+    for (size_t k = 0; k < t->nused && !t->labels && good; k++)
+        if (c->cell[k].treatment == YK__CELL_OTHER && c->cell[k].column)
+            good = add_other(&w, &t->tabular, &c->cell[k], i);
+    *out = t->labels ? t->labels[c->label + i] : w.label;
+    return good;
+}
+
+/* Adds row i of the batch; false: its label is bad. Missing values are written, too, and overwritten by the next one: a branch would
+ * often be mispredicted. */
+static bool add_plain(yk__cells *c, yk_rows *rows, size_t i)
+{
+    const yk_schema *schema = c->table->tabular.schema;
+    const uint64_t at = rows->start[rows->n];
+    uint32_t *const index = rows->index + at;
+    float *const value = rows->value ? rows->value + at : NULL;
+    int32_t label;
+    size_t n = 0, hashes = 0;
+    if (!plain_label(c, i, &label))
+        return false;
+    for (size_t k = 0; k < c->numbers; k++) {
+        const yk__cell *cell = &c->cell[c->number[k]];
+        index[n] = cell->column->index;
+        value[n] = cell->x[i];
+        n += cell->x[i] != 0.0f;
+    }
+    for (size_t k = 0; k < c->texts; k++) {
+        c->hash[hashes] = c->cell[c->text[k]].now[i];
+        hashes += c->hash[hashes] != 0;
+    }
+    for (size_t k = 0; value && k < hashes; k++)
+        value[n + k] = 1.0f;
+    n += yk__sort_hashes(c->hash, hashes, schema->features - schema->numeric, (uint32_t)schema->numeric,
+                         index + n);
+    if (n && index[n - 1] >= rows->dim)
+        rows->dim = (size_t)index[n - 1] + 1;
+    rows->start[rows->n + 1] = at + n;
+    rows->label[rows->n++] = label;
+    return true;
+}
+
+/* Adds rows of the batch, at most `max`, up to the first with a bad label. Returns their number. Not before `rows` has values. */
+static size_t add_plain_rows(yk__cells *c, yk_rows *rows, size_t max)
+{
+    const size_t left = c->n - c->at, n = left < max ? left : max;
+    size_t i = 0;
+    if (!c->plain || (c->numbers && !rows->value) || rows->weight || rows->target || rows->truth ||
+        rows->field || reserve_plain(c, rows, n))
+        return 0;
+    while (i < n && add_plain(c, rows, c->at)) {
+        c->at++;
+        i++;
+    }
+    return i;
+}
+
 /* ---- rows */
 
 static bool in_part(const yk__cells *c, size_t i)
@@ -204,6 +309,7 @@ static yk_status next_batch(yk__cells *c, void *context)
             st = hash_texts(c->table->tabular.schema, &c->cell[k], c->n);
         else if (c->cell[k].treatment == YK__CELL_NUMBER)
             scale_numbers(c->table, &c->cell[k], c->n);
+    c->plain = has_plain_columns(c) && !has_bad_number(c);
     return st;
 }
 
@@ -236,6 +342,9 @@ yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max,
     while (got < max && !st) {
         if (c->at == c->n && ((st = next_batch(c, context)) || !c->n))
             break;
+        got += add_plain_rows(c, rows, max - got);
+        if (got == max || c->at == c->n)
+            continue;
         const size_t i = c->at++;
         if (!in_part(c, i))
             continue;
@@ -261,7 +370,9 @@ yk_status yk__cells_open(yk__cells *c)
     if (!(c->hash = malloc((categories + 1) * sizeof *c->hash)))
         return yk_fail_memory(categories * sizeof *c->hash, "hashes of a row");
     c->cell = calloc(nused + 1, sizeof *c->cell);
-    return c->cell ? YK_OK : yk_fail_memory(nused * sizeof *c->cell, "columns");
+    c->number = calloc(2 * nused + 1, sizeof *c->number);
+    c->text = c->number ? c->number + nused : NULL;
+    return c->cell && c->number ? YK_OK : yk_fail_memory(nused * sizeof *c->cell, "columns");
 }
 
 void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
@@ -275,6 +386,10 @@ void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
     const bool hash = role == YK_COLUMN_CATEGORICAL && v->code && !t->source->names,
                number = role == YK_COLUMN_NUMERIC && !v->code;
     cell->treatment = hash ? YK__CELL_HASH : number ? YK__CELL_NUMBER : YK__CELL_OTHER;
+    if (hash)
+        c->text[c->texts++] = k;
+    if (number)
+        c->number[c->numbers++] = k;
 }
 
 void yk__cells_close(yk__cells *c)
@@ -282,6 +397,7 @@ void yk__cells_close(yk__cells *c)
     for (size_t k = 0; c->cell && k < c->table->nused; k++)
         free(c->cell[k].hash);
     free(c->cell);
+    free(c->number);
     free(c->hash);
     yk_carried_fini(&c->carried);
 }

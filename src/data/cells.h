@@ -59,6 +59,8 @@ typedef struct {
     uint64_t *hash;      /* [categories + 1] */
     uint64_t row, label; /* the first row of the batch: its number in the reader, and its index in `labels` */
     size_t n, at;        /* of the batch */
+    size_t *number, numbers, *text, texts; /* the cells with these treatments */
+    bool plain; /* the rows of the batch can have only numbers and hashed texts, in this order */
     yk_carried carried;
 } yk__cells;
 
