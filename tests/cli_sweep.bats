@@ -158,7 +158,7 @@ staleness = 0 3"
     silent out
 }
 
-@test "a failed run does not stop the others; a second attempt completes it" {
+@test "a failed run does not stop the others; a second attempt completes it, but does not repeat runs that diverged" {
     small "lr = 0.1 1e9"
     try sweep my.ini --out sweep --no-report
     expect 1 "run 2 of 4: lr=1e9 seed=1 failed: exit status 1: training diverged at step " "sweep/lr-1e9_seed-1/log.txt" \
@@ -167,7 +167,8 @@ staleness = 0 3"
     grep -q "^1e9  *0, 2 failed " out
     grep -q "^1e9,1,lr-1e9_seed-1,diverged,.*training diverged at step" sweep/runs.csv
     try sweep my.ini --out sweep --no-report --json
-    expect 1 "2 of 4 runs are already complete" "2 of 4 runs failed"
+    expect 1 "4 of 4 runs are already complete" "2 of 4 runs failed" "they diverged, so the same command does not repeat them"
+    grep -q "^1e9,1,lr-1e9_seed-1,diverged,.*training diverged at step" sweep/runs.csv
     [ "$(wc -l <out)" -eq 1 ] && [ "$(field failed)" -eq 2 ] # the table, and no object for the failure
     # after three runs in a row that cannot start, the sweep stops
     small "batch = 1 2 3 4 5"

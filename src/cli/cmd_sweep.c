@@ -155,7 +155,7 @@ static void print_resume_command(const yk_sweep *s, const arguments *a, size_t d
 /* Prints the table, even after a failure, and returns the exit status. */
 static int finish(const yk_sweep *s, const arguments *a, yk_status st)
 {
-    size_t done = 0, failed = 0, warned = 0;
+    size_t done = 0, failed = 0, diverged = 0, warned = 0;
     yk_status printed = a->json ? print_results(s, true) : YK_OK;
     if (st)
         yk_cli_exit(st);
@@ -163,6 +163,7 @@ static int finish(const yk_sweep *s, const arguments *a, yk_status st)
         warned += json_array_size(json_object_get(s->result[i].summary, "warnings")) > 0;
         done += s->result[i].state == YK_SWEEP_DONE;
         failed += yk_sweep_result_failed(&s->result[i]);
+        diverged += s->result[i].state == YK_SWEEP_DIVERGED;
     }
     if (done && !a->json)
         printed = print_results(s, false);
@@ -178,10 +179,12 @@ static int finish(const yk_sweep *s, const arguments *a, yk_status st)
     if (yk_cli_stop && done + failed < s->plan.nruns)
         print_resume_command(s, a, done);
     else if (failed && !s->searched)
-        return yk_cli_exit(
-            yk_fail(YK_ELOST,
-                    "%zu of %zu runs failed; %s/runs.csv lists the errors; the same command runs them again",
-                    failed, s->plan.nruns, s->path));
+        return yk_cli_exit(yk_fail(YK_ELOST, "%zu of %zu runs failed; %s/runs.csv lists the errors; %s",
+                                   failed, s->plan.nruns, s->path,
+                                   diverged == failed
+                                       ? "they diverged, so the same command does not repeat them"
+                                   : diverged ? "the same command repeats those that did not diverge"
+                                              : "the same command runs them again"));
     return s->searched || done == s->plan.nruns ? 0 : yk_status_exit(YK_ELOST);
 }
 

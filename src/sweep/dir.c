@@ -149,7 +149,8 @@ yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, bool any_
                                                           : YK_SWEEP_RUN_INCOMPLETE;
     json_t *summary = *state_out == YK_SWEEP_RUN_INCOMPLETE ? json_load_file(file, 0, NULL) : NULL;
     const char *state = json_string_value(json_object_get(summary, "state"));
-    const bool failed = state && strcmp(state, "failed") == 0;
+    const bool failed = state && strcmp(state, "failed") == 0 &&
+                        !json_is_true(json_object_get(summary, "diverged")); /* that is a result */
     if (json_is_object(summary) && !json_is_true(json_object_get(summary, "interrupted")) && !failed) {
         *state_out = YK_SWEEP_RUN_COMPLETE;
         *summary_out = json_incref(summary);

@@ -29,8 +29,8 @@
 typedef enum {
     YK_SWEEP_RUN_MISSING,
     YK_SWEEP_RUN_INCOMPLETE, /* interrupted or failed; can be resumed if it has a checkpoint */
-    YK_SWEEP_RUN_COMPLETE,
-    YK_SWEEP_RUN_DIFFERENT, /* the run there has other options */
+    YK_SWEEP_RUN_COMPLETE,   /* or diverged: it would diverge again */
+    YK_SWEEP_RUN_DIFFERENT,  /* the run there has other options */
 } yk_sweep_run_state;
 
 /* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan), and locks it. The caller

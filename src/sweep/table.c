@@ -12,6 +12,13 @@ void yk_sweep_result_take(yk_sweep_result *r, json_t *summary)
     yk_sweep_result_fini(r);
     r->state = json_is_true(json_object_get(summary, "interrupted")) ? YK_SWEEP_STOPPED : YK_SWEEP_DONE;
     r->summary = summary;
+    if (!json_is_true(json_object_get(summary, "diverged")))
+        return;
+    const char *error = json_string_value(json_object_get(summary, "error"));
+    r->state = YK_SWEEP_DIVERGED;
+    r->problem = error ? strdup(error) : NULL;
+    r->summary = NULL; /* its values are not results */
+    json_decref(summary);
 }
 
 void yk_sweep_result_fini(yk_sweep_result *r)

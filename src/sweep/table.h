@@ -42,7 +42,7 @@ typedef struct {
     int rung;        /* search = halving: how often it was continued, plus 1; 0: it was not trained */
 } yk_sweep_result;
 
-/* Takes ownership of the summary, and sets the state to done or stopped according to it. */
+/* Takes ownership of the summary, and sets the state to done, stopped or diverged according to it. */
 void yk_sweep_result_take(yk_sweep_result *r, json_t *summary);
 void yk_sweep_result_fini(yk_sweep_result *r);
 
