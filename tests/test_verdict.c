@@ -321,7 +321,7 @@ static void one_slow_worker(void **state)
         t.measured[i].rank = i + 4, t.measured[i].worker = -1;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
-    give_all(&t, YK_PHASE_SENDING, 0.02); /* a small unexplained share does not make it synchronisation */
+    give_all(&t, YK_PHASE_SENDING, 0.02); /* a small unexplained share does not make it synchronization */
     link_all(&t, 1000.0, 1e9);
     for (int i = 0; i < 3; i++)
         t.measured[i].rank = i + 4;

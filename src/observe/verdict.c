@@ -10,7 +10,7 @@ const char *yk_verdict_name(yk_verdict_kind kind)
 {
     static const char *const names[YK_VERDICT_KINDS] = {
         "none",           "cpu",    "network bandwidth", "network latency", "disk",
-        "input pipeline", "memory", "synchronisation",   "straggler",       "parameter server",
+        "input pipeline", "memory", "synchronization",   "straggler",       "parameter server",
         "contention"};
     return names[kind];
 }

@@ -4,7 +4,7 @@
  *     yk_evidence e = {.workers = 2, .waits = true, .batch = 64, .measured = w, .nmeasured = 2, .usage = &usage};
  *     yk_verdict v;
  *     yk_verdict_find(&e, &v);
- *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: the workers ..."; "use a larger --batch ..."
+ *     printf("%s; %s\n", v.text, v.advice); // "synchronization: the workers ..."; "use a larger --batch ..."
  *
  * A pure function that any thread may call: the same evidence gives the same verdict, during a run and after it, and in the
  * tests, which replay recorded evidence. It checks these conditions in order; the first that holds gives
@@ -24,9 +24,9 @@
  *                                                   rate seen on it, and one of its ends is without a core for less
  *                                                   time than transfers take; parameter server,
  *                                                   if one handles messages for most of that time; network
- *                                                   latency, if round trips explain it; else synchronisation.
+ *                                                   latency, if round trips explain it; else synchronization.
  *                                                   On one host, there is no network
- *         waiting for other workers                 straggler if it is always the same one, else synchronisation
+ *         waiting for other workers                 straggler if it is always the same one, else synchronization
  *         checkpoints                               disk
  *         asynchronous: one worker is much slower   straggler
  *         asynchronous: applying takes longer       contention

@@ -40,7 +40,7 @@ def bottlenecks():
     yield Row("data from a slow pipe", "--model logreg --data libsvm:- --features 5001 --test none",
               kinds=("input pipeline",), pipe=("clicks.libsvm", 400000))
     yield Row("tiny synchronous steps", f"--model logreg --data {CLICKS} --test none --workers {two} --batch 4 --epochs 6",
-              kinds=("synchronisation",), words="--batch", cores=2)
+              kinds=("synchronization",), words="--batch", cores=2)
     yield Row("slow thread", f"--model softmax --data {SMALL} --workers 2 --batch 50 --steps 100 --test none",
               kinds=("straggler",), words="worker 1", env={"YK_SLOW_WORKER": "1:20ms"})
     yield Row("slow rank, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 50 --steps 150 --test none",
@@ -171,7 +171,7 @@ def mistakes():
 
 
 def healthy():
-    cpu, job = ("cpu", "none"), ("cpu", "none", "synchronisation")
+    cpu, job = ("cpu", "none"), ("cpu", "none", "synchronization")
     rows = [
         ("softmax", f"--model softmax --data {SMALL} --epochs 10", cpu),
         ("softmax, one epoch", f"--model softmax --data {SMALL} --epochs 1", cpu),
