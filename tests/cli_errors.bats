@@ -108,6 +108,18 @@ END
     expect 2 "--epochs and --steps cannot be used together"
     digits --mode sync --staleness 3 --out none
     expect 2 "--mode sync means --staleness 0"
+    while read -r option value needed; do
+        digits --out none --$option $value
+        expect 2 "--$option has no effect without --$needed"
+    done <<'END'
+adam-betas 0.5,0.9 optimizer adam or adamw
+epsilon 1 optimizer adam, adamw, adagrad or rowwise-adagrad
+initial-accumulator 1 optimizer adagrad or rowwise-adagrad
+lr-decay-every 10 lr-schedule step
+lr-patience 2 lr-schedule plateau
+restarts 2 launch or --hosts
+token-file x join
+END
     digits --resume
     expect 2 "--resume needs --out"
     digits --resume --out none

@@ -241,6 +241,10 @@ static yk_status check_schedules(const yk_config *c)
                        c->lr_decay_epochs);
     if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
+    if (c->lr_decay_every != 1000 && !uses_schedule(c, &yk_lr_schedules[YK_LR_STEP]))
+        return yk_fail(YK_EUSAGE, "--lr-decay-every has no effect without --lr-schedule step");
+    if (c->lr_patience != 1 && !yk_config_monitors(c))
+        return yk_fail(YK_EUSAGE, "--lr-patience has no effect without --lr-schedule plateau");
     if (any_given(&c->lr_decay) && (!c->lr_schedule || is(c->lr_schedule, "constant")))
         return yk_fail(YK_EUSAGE, "--lr-decay has no effect without --lr-schedule step, inverse, cosine, "
                                   "one-cycle or plateau");
@@ -249,6 +253,31 @@ static yk_status check_schedules(const yk_config *c)
     if (c->lr_batch && !warms_up(c))
         return yk_fail(YK_EUSAGE, "--lr-batch needs a warm-up, because the first steps with a large learning "
                                   "rate often diverge: add --warm-up STEPS, or --lr-schedule one-cycle");
+    return YK_OK;
+}
+
+/* Whether a parameter group has an optimizer with this text in its name. */
+static bool uses_optimizer(const yk_config *c, const char *text)
+{
+    const bool by_group = c->optimizer && strchr(c->optimizer, '='); /* other groups have the default */
+    return (c->optimizer && strstr(c->optimizer, text)) ||
+           ((by_group || !c->optimizer) && strstr(yk_config_default_optimizer(c), text));
+}
+
+static yk_status check_optimizer_options(const yk_config *c)
+{
+    const struct {
+        bool given;
+        const char *name, *text, *optimizers;
+    } options[] = {
+        {c->adam_betas, "adam-betas", "adam", "adam or adamw"},
+        {c->epsilon >= 0.0, "epsilon", "ada", "adam, adamw, adagrad or rowwise-adagrad"},
+        {c->initial_accumulator >= 0.0, "initial-accumulator", "adagrad", "adagrad or rowwise-adagrad"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given && !uses_optimizer(c, options[i].text))
+            return yk_fail(YK_EUSAGE, "--%s has no effect without --optimizer %s", options[i].name,
+                           options[i].optimizers);
     return YK_OK;
 }
 
@@ -263,8 +292,8 @@ static yk_status check_rates(const yk_config *c)
     if (!velocity)
         return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum or nesterov",
                        c->momentum);
-    const yk_status st = yk_config_betas(c, &betas[0], &betas[1]);
-    return st ? st : check_schedules(c);
+    yk_status st = yk_config_betas(c, &betas[0], &betas[1]);
+    return st || (st = check_optimizer_options(c)) ? st : check_schedules(c);
 }
 
 const char *yk_config_validation(const yk_config *c)
@@ -307,6 +336,10 @@ static yk_status check_places(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--trace needs a run directory: --out DIR");
     if (is(c->network, "local") && yk_names_hosts(c))
         return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
+    if (c->token_file && !c->join)
+        return yk_fail(YK_EUSAGE, "--token-file has no effect without --join HOST:PORT");
+    if (!c->resume && c->restarts && !yk_config_starts_job(c))
+        return yk_fail(YK_EUSAGE, "--restarts has no effect without --launch or --hosts");
     return c->http ? yk_http_check(c->http) : YK_OK;
 }
 
