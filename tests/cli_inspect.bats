@@ -103,6 +103,7 @@ sys.exit(0 if eval(sys.argv[1]) else 1)' "$1" || { echo "not true: $1"; cat out;
     learn digits softmax 'synth:digits?examples=200&test=10' --epochs 1
     inspect digits --json --data 'synth:digits?examples=200&test=10' --top 5
     says 'len(m["weights"]) == 5 and all(x["name"].startswith("pixel ") and x["class"] in "0123456789" for x in m["weights"])'
+    says 'm["parameters"] == m["training"]["parameters"] == 7850' # without the padding in memory
 }
 
 @test "fm: norms of embeddings by field, from columns and from libffm" {

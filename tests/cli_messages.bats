@@ -76,6 +76,8 @@ teardown() {
     expect 4 "host nohost.invalid has version 0.0 of yoke"
     digits --hosts nohost.invalid:2 --agent "$PWD/none-such -x" --out none
     expect 4 "cannot run $PWD/none-such (--agent)"
+    digits --hosts a.invalid,b.invalid,c.invalid,d.invalid --agent "$PWD/none-such" --out none
+    [ "$(grep -c "cannot run" err)" -eq 1 ]
 }
 
 @test "several processes without PATH" {

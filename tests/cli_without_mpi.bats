@@ -48,6 +48,19 @@ without_libraries() { # COMMAND...
     expect 4 "started by MPICH's mpirun, but yoke-mpi-mpich.so is neither"
 }
 
+@test "yoke version: the name and number of an MPI, and the real path of its plug-in" {
+    command -v cc >/dev/null || skip "no C compiler"
+    echo '#include <string.h>
+int MPI_Get_library_version(char *text, int *n) { *n = (int)strlen(strcpy(text, "MPICH Version:      5.0.2\nMPICH ABI: 1")); return 0; }' >a.c
+    mkdir lib
+    cc -shared -fPIC -o lib/a.so a.c
+    YK_MPI_PLUGIN=$PWD/lib/../lib/a.so try version
+    expect 0
+    grep -qxF "MPI        MPICH 5.0.2 ($PWD/lib/a.so)" out
+    try version --json
+    expect 2 "yoke version has no options or arguments: --json"
+}
+
 @test "YK_MPI_PLUGIN names the plug-in, and errors in it are reported" {
     export YK_MPI_PLUGIN=$PWD/nowhere.so OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0
     try $one

@@ -203,6 +203,14 @@ static void print_training(const json_t *o)
     printf("\n");
 }
 
+static size_t parameters_of(const yk_model *m) /* without padding */
+{
+    size_t n = 0;
+    for (int i = 0; i < m->ntensors; i++)
+        n += m->tensor[i].size;
+    return n;
+}
+
 static void print_text(inspection *i)
 {
     const yk_model *m = i->model->model;
@@ -213,7 +221,7 @@ static void print_text(inspection *i)
     printf(LABEL "%s%s%s\n", "model", i->model->name, m->list ? ": " : "", m->list ? m->list : "");
     printf(LABEL "%s, step %s, written by yoke %s\n", "file", i->file, step ? step : "unknown",
            by ? by : "(unknown)");
-    printf(LABEL "%zu, for %zu feature%s and %zu output%s\n", "parameters", m->nparams, m->shape.dim,
+    printf(LABEL "%zu, for %zu feature%s and %zu output%s\n", "parameters", parameters_of(m), m->shape.dim,
            yk_plural(m->shape.dim), m->outputs, yk_plural(m->outputs));
     printf(LABEL "%s%s%s\n", "data",
            s ? s->format
@@ -271,7 +279,7 @@ static yk_status print_json(const inspection *i)
     YK_JSON_TEXTS(j, {"model", i->model->name}, {"list", m->list}, {"file", i->file},
                   {"yoke", yk_safetensors_meta(i->metadata, "yoke")});
     yk_json_int_or_null(j, "step", known, (int64_t)step);
-    YK_JSON_INTS(j, {"parameters", (int64_t)m->nparams}, {"features", (int64_t)m->shape.dim},
+    YK_JSON_INTS(j, {"parameters", (int64_t)parameters_of(m)}, {"features", (int64_t)m->shape.dim},
                  {"outputs", (int64_t)m->outputs}, {"nonzero_weights", (int64_t)i->weights.nonzero});
     yk_json_int_or_null(j, "rows", i->data, (int64_t)i->weights.rows);
     yk_json_raw(j, "schema", schema ? schema : "null");

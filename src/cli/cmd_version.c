@@ -8,6 +8,8 @@
 #include <microhttpd.h>
 #include <png.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -19,7 +21,7 @@
 
 static void print_mpi(void)
 {
-    char path[2 * PATH_MAX], version[256];
+    char path[2 * PATH_MAX], version[256], real[PATH_MAX];
     int found = 0;
     for (int kind = 0; kind < YK_MPI_KINDS; kind++) {
         if (!yk_mpi_has_plugin(kind))
@@ -28,7 +30,7 @@ static void print_mpi(void)
         if (yk_mpi_describe(kind, path, sizeof path, version, sizeof version))
             printf("MPI        %s: %s\n", yk_mpis[kind].name, yk_error());
         else
-            printf("MPI        %s (%s)\n", version, path);
+            printf("MPI        %s (%s)\n", version, realpath(path, real) ? real : path);
     }
     if (!found)
         printf("MPI        none: this program was built without an MPI plug-in\n");
@@ -36,7 +38,8 @@ static void print_mpi(void)
 
 int yk_cmd_version(int argc, char **argv)
 {
-    (void)argc, (void)argv;
+    if (argc > 1 && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0)
+        return yk_cli_exit(yk_fail(YK_EUSAGE, "yoke version has no options or arguments: %s", argv[1]));
     printf("yoke %s (%s kernels)\n", yoke_version(), yoke_kernels());
     printf("compiler   " COMPILER "\n");
     printf("libraries  zlib " ZLIB_VERSION ", zstd " ZSTD_VERSION_STRING

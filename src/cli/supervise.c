@@ -150,7 +150,11 @@ static void run_ssh(const yk_supervisor *s, const yk_host_agent *a, int fd)
     if (w.status || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
         _exit(127);
     execvp(w.arg[0], w.arg);
-    fprintf(stderr, "yoke: error: cannot run %s (--agent): %s\n", w.arg[0], strerror(errno));
+    for (const yk_host_agent *first = s->agent; !first->ops->remote || first == a; first++)
+        if (first == a) { /* the reason is the same for all hosts */
+            fprintf(stderr, "yoke: error: cannot run %s (--agent): %s\n", w.arg[0], strerror(errno));
+            break;
+        }
     _exit(127);
 }
 

@@ -127,17 +127,22 @@ yk_status yk_mpi_load(const yk_transport_ops **out)
 yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *version, size_t version_size)
 {
     char text[8192 + 1] = "unknown version"; /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING is the largest */
-    int length;
+    int size;
     void *file;
     yk_status st = load(kind, RTLD_LAZY | RTLD_LOCAL, "mpirun needs a plug-in", path, path_size, &file);
     if (st)
         return st;
     int (*get)(char *, int *) = (int (*)(char *, int *))dlsym(file, "MPI_Get_library_version");
     if (get)
-        get(text, &length);
+        get(text, &size);
     text[strcspn(text, ",\n")] = '\0';
-    for (char *c = text; *c; c++)
-        *c = *c == '\t' ? ' ' : *c;
-    snprintf(version, version_size, "%s", text);
+    size_t n = 0;
+    *version = '\0';
+    for (const char *word = text; *(word += strspn(word, " \t")) && n < version_size;) {
+        const int length = (int)strcspn(word, " \t");
+        if (strncmp(word, "Version: ", 9) != 0) /* "MPICH Version:      5.0.2" */
+            n += (size_t)snprintf(version + n, version_size - n, "%s%.*s", n ? " " : "", length, word);
+        word += length;
+    }
     return YK_OK;
 }

@@ -153,7 +153,8 @@ static void print_table(FILE *f, const yk_result *r)
         fprintf(f,
                 "copies         the %u hottest parameters in each worker, merged every %.0f examples (%.0f "
                 "step%s)\n",
-                s->hot, s->merge_every, s->merge_steps, s->merge_steps < 1.5 ? "" : "s");
+                s->hot < r->params ? s->hot : (unsigned)r->params, s->merge_every, s->merge_steps,
+                s->merge_steps < 1.5 ? "" : "s");
     if (r->observation.nprocesses)
         print_verdict(f, &r->observation.verdict);
     print_traffic(f, r);

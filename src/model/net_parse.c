@@ -81,8 +81,8 @@ static bool one_word(const char *text)
 /* The text is one word, which was meant as the name of a model. */
 static yk_status unknown_model(const char *text)
 {
-    enum { NAMED = sizeof named / sizeof *named, OTHERS = 5 };
-    const char *models[OTHERS + NAMED + 1] = {"softmax", "logreg", "fm", "wide-deep", "deepfm"};
+    enum { NAMED = sizeof named / sizeof *named, OTHERS = 6 };
+    const char *models[OTHERS + NAMED + 1] = {"softmax", "logreg", "linear", "fm", "wide-deep", "deepfm"};
     char name[32], all[256];
     size_t n = 0;
     for (size_t i = 0; i < NAMED; i++)
