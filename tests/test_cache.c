@@ -1,6 +1,7 @@
 /* format/cache.h, data/cache.c and data/export.c: data survives a round trip, and damaged files are refused. */
 #include "base/crc.h"
 #include "base/rng.h"
+#include "data/dataset.h"
 #include "data/export.h"
 #include "format/cache.h"
 
@@ -139,6 +140,41 @@ static void round_trips(void **state)
     char copy[256];
     strcpy(copy, spec);
     check_round_trip(copy);
+}
+
+/* Used in place, rows have the order of the file. In random order they are the same rows, in the same order in each process. */
+static void rows_can_be_shuffled(void **state)
+{
+    (void)state;
+    yk_source *s = open_well("synth:ctr?examples=2000&features=5000");
+    yk_dataset d, again;
+    export_well(s, "cache", path);
+    yk_source_free(s);
+    assert_int_equal(yk_dataset_open(path, YK_SPLIT_TRAIN, NULL, YK_STREAM_AUTO, &d), YK_OK);
+    assert_int_equal(yk_dataset_open(path, YK_SPLIT_TRAIN, NULL, YK_STREAM_AUTO, &again), YK_OK);
+    const yk_rows *before = again.rows;
+    assert_false(d.shuffled);
+    assert_true(yk_dataset_can_shuffle(&d));
+    assert_int_equal(yk_dataset_shuffle(&d), YK_OK);
+    assert_int_equal(yk_dataset_shuffle(&d), YK_OK); /* only once */
+    assert_true(d.shuffled && yk_dataset_can_shuffle(&d));
+    assert_int_equal(d.rows->n, before->n);
+    assert_memory_not_equal(d.rows->index, before->index, 1000 * sizeof *before->index);
+    uint64_t sum[2] = {0}; /* of a hash of each row, in any order */
+    for (int k = 0; k < 2; k++) {
+        const yk_rows *r = k ? before : d.rows;
+        for (size_t i = 0; i < r->n; i++) {
+            uint64_t hash = (uint64_t)r->label[i];
+            for (uint64_t e = r->start[i]; e < r->start[i + 1]; e++)
+                hash = yk_mix64(hash + r->index[e]);
+            sum[k] += hash;
+        }
+    }
+    assert_int_equal(sum[0], sum[1]);
+    assert_int_equal(yk_dataset_shuffle(&again), YK_OK);
+    assert_same_rows(d.rows, again.rows);
+    yk_dataset_fini(&d);
+    yk_dataset_fini(&again);
 }
 
 /* A file with fields has version 3, and readers get the fields on request; a file without fields has version 1. */
@@ -611,17 +647,12 @@ static void failing_writes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),
-        cmocka_unit_test(dense_floats),
-        cmocka_unit_test(fields_are_kept),
-        cmocka_unit_test(dense_floats),
-        cmocka_unit_test(opening_checks_the_checksums),
-        cmocka_unit_test(damaged_bytes),
-        cmocka_unit_test(forged_headers),
-        cmocka_unit_test(features_and_options),
-        cmocka_unit_test(export_reads_back),
-        cmocka_unit_test(export_keeps_values),
-        cmocka_unit_test(bad_records_count_once),
+        cmocka_unit_test(round_trips),          cmocka_unit_test(rows_can_be_shuffled),
+        cmocka_unit_test(dense_floats),         cmocka_unit_test(fields_are_kept),
+        cmocka_unit_test(dense_floats),         cmocka_unit_test(opening_checks_the_checksums),
+        cmocka_unit_test(damaged_bytes),        cmocka_unit_test(forged_headers),
+        cmocka_unit_test(features_and_options), cmocka_unit_test(export_reads_back),
+        cmocka_unit_test(export_keeps_values),  cmocka_unit_test(bad_records_count_once),
         cmocka_unit_test(failing_writes),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);

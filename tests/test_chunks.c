@@ -172,7 +172,8 @@ static void batches_stay_in_their_chunk_and_are_used_once(void **state)
     assert_int_not_equal(yk_feed_unit(f), UNIT);
     /* with leases, only the unit of a saved cursor matters */
     cursor[0] = 2 | (uint64_t)UNIT << 8;
-    yk_feed_unit_restore(f, cursor, 3);
+    size_t unit;
+    assert_int_equal(yk_feed_unit_restore(f, cursor, 3, &unit), YK_OK);
     assert_int_equal(yk_feed_unit(f), UNIT);
     yk_feed_free(f);
     yk_assignment_fini(&o.assignment);

@@ -422,6 +422,26 @@ void yk_dataset_fini(yk_dataset *d)
     *d = (yk_dataset){0};
 }
 
+bool yk_dataset_can_shuffle(const yk_dataset *d)
+{
+    const double here = partition.here > 1 ? partition.here : 1;
+    if (d->shuffled || !d->rows || d->rows == &d->loaded || d->kind != YK_ROWS_SPARSE || d->source->in_order)
+        return d->shuffled;
+    return (double)yk_rows_bytes(d->rows) <= yk_memory_available("/proc", "/sys") / 2.0 / here;
+}
+
+yk_status yk_dataset_shuffle(yk_dataset *d)
+{
+    if (d->shuffled)
+        return YK_OK;
+    yk_status st = yk_rows_shuffled_copy(d->rows, 1, SHUFFLE_SEED, &d->loaded);
+    if (!st) {
+        d->rows = &d->loaded;
+        d->shuffled = true;
+    }
+    return st;
+}
+
 yk_status yk_dataset_sample(yk_dataset *d, size_t max, yk_rows *out)
 {
     yk_rows_init(out, d->kind, d->dim);

@@ -56,6 +56,11 @@ typedef struct {
 
 void yk_dataset_set_partition(const yk_dataset_partition *others);
 
+/* Rows that are used in place (of a binary cache) keep the order of the file. Puts a copy of them into random order, like other
+ * sparse rows; does nothing if they are. can: whether they are, or there is memory for the copy. */
+bool yk_dataset_can_shuffle(const yk_dataset *d);
+yk_status yk_dataset_shuffle(yk_dataset *d);
+
 /* Samples up to `max` rows from all parts of the data, for counting keys; none if standard input is streamed. Initializes
  * `out`. */
 yk_status yk_dataset_sample(yk_dataset *d, size_t max, yk_rows *out);

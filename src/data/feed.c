@@ -57,18 +57,18 @@ yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)
     return st;
 }
 
-void yk_feed_unit_set(yk_feed *f, int me, uint64_t unit)
+yk_status yk_feed_unit_set(yk_feed *f, int me, uint64_t unit)
 {
-    if (f->ops->unit_set)
-        f->ops->unit_set(f, me, unit);
+    return f->ops->unit_set ? f->ops->unit_set(f, me, unit) : YK_OK;
 }
 
-size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n)
+yk_status yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n, size_t *out)
 {
-    const uint64_t unit = n ? cursor[0] >> YK__CURSOR_UNIT_SHIFT : 0;
-    for (int i = 0; n && i < f->plan.workers; i++)
-        yk_feed_unit_set(f, i, unit);
-    return (size_t)unit;
+    yk_status st = YK_OK;
+    *out = n ? (size_t)(cursor[0] >> YK__CURSOR_UNIT_SHIFT) : 0;
+    for (int i = 0; n && !st && i < f->plan.workers; i++)
+        st = yk_feed_unit_set(f, i, *out);
+    return st;
 }
 
 size_t yk_feed_unit(const yk_feed *f)

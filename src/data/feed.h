@@ -57,7 +57,7 @@ typedef struct {
     /* Whether the lease or stream of a worker was assigned to another worker. If so, next() drops the rest of it. NULL: never. */
     bool (*revoked)(void *context, int worker);
     void *lease_context;
-    /* With `lease` and shuffled rows in memory: the number of neighboring rows that shuffling keeps together, a multiple of
+    /* With `lease` and rows in memory, which are shuffled before they are used: the number of neighboring rows that shuffling keeps together, a multiple of
      * `batch`; 0: the number that is best for the cache. A resumed run uses the number in its checkpoint. */
     size_t unit;
     const yk_keymap *keymap; /* streams: remaps keys as they are read; NULL: no remap */
@@ -78,11 +78,11 @@ void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 
 size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0 for a stream */
 
-/* If leases come from another process: adopts the unit of a saved cursor. Returns it; 0: the default. */
-size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
+/* If leases come from another process: adopts the unit of a saved cursor. *out: that unit; 0: the default. */
+yk_status yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n, size_t *out);
 
 /* The same for one worker of a process that joined a job, before its first lease: `unit` came with the lease. */
-void yk_feed_unit_set(yk_feed *f, int me, uint64_t unit);
+yk_status yk_feed_unit_set(yk_feed *f, int me, uint64_t unit);
 
 int yk_feed_stream(const yk_feed *f, int me); /* the stream that a worker reads; 0 for data in memory */
 

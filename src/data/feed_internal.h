@@ -18,7 +18,7 @@ typedef struct {
     void (*drop_lease)(yk_feed *f, int me);
     void (*cursor_of)(const yk_feed *f, int me, uint64_t out[5]); /* optional */
     int (*stream)(const yk_feed *f, int me);                      /* optional */
-    void (*unit_set)(yk_feed *f, int me, uint64_t unit);          /* optional */
+    yk_status (*unit_set)(yk_feed *f, int me, uint64_t unit);     /* optional */
 } yk__feed_ops;
 
 struct yk_feed {

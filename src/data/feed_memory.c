@@ -234,13 +234,16 @@ static void save_lease_cursor(const yk_feed *feed, uint64_t *out)
     yk_assignment_cursor_save(&((const memory_feed *)feed)->leases, out);
 }
 
-static void unit_set(yk_feed *feed, int me, uint64_t unit)
+/* Several neighboring rows are kept together only if they are unrelated. */
+static yk_status unit_set(yk_feed *feed, int me, uint64_t unit)
 {
     memory_feed *f = (memory_feed *)feed;
     yk_mutex_lock(&f->lock);
+    const yk_status st = unit ? yk_dataset_shuffle(feed->data) : YK_OK;
     feed->unit = unit ? (size_t)unit : default_unit(f);
     yk_mutex_unlock(&f->lock);
     f->worker[me].perm.n = 0; /* set_epoch() computes it again */
+    return st;
 }
 
 static yk_status restore_lease_cursor(yk_feed *feed, const uint64_t *cursor, size_t n)
@@ -249,8 +252,9 @@ static yk_status restore_lease_cursor(yk_feed *feed, const uint64_t *cursor, siz
     yk_status st = check_cursor(f, cursor, n);
     if (st)
         return st;
-    yk_feed_unit_restore(feed, cursor, n);
-    return yk_assignment_cursor_restore(&f->leases, cursor, n);
+    size_t unit;
+    st = yk_feed_unit_restore(feed, cursor, n, &unit);
+    return st ? st : yk_assignment_cursor_restore(&f->leases, cursor, n);
 }
 
 static void drop_lease(yk_feed *feed, int me)
@@ -292,9 +296,7 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         return YK_ESYSTEM;
     f->feed = (yk_feed){.ops = plan->rounds ? &round_ops : &lease_ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
-    f->feed.unit = default_unit(f);
-    if (plan->unit && data->shuffled && !plan->rounds && !plan->in_order)
-        f->feed.unit = plan->unit;
+    f->feed.unit = plan->unit && !plan->rounds && !plan->in_order ? plan->unit : default_unit(f);
     yk_assignment_init(&f->leases, f->n, plan->epochs, UINT64_MAX, plan->batch, plan->workers, 0);
     yk_mutex_init(&f->lock);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");

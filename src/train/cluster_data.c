@@ -77,23 +77,24 @@ static yk_data_facts own_facts(const yk__trainer *t)
         return (yk_data_facts){0};
     const size_t dim = yk__columns_seen(t), earlier = t->start.shape.dim;
     const bool read = t->plan->trains;
-    return (yk_data_facts){.opened = 1,
-                           .counted = 1,
-                           .sparse = d->kind == YK_ROWS_SPARSE,
-                           .streamed = read && !d->rows,
-                           /* joined: the order of the examples comes from the job */
-                           .ordered = read && (!d->shuffled || t->cluster.joined || t->config->no_shuffle),
-                           .examples = d->examples,
-                           .columns = dim > earlier ? dim : earlier,
-                           .kind = d->kind,
-                           .classes = d->classes,
-                           .fields = d->fields,
-                           .positional = read && d->positional,
-                           .channels = s->channels,
-                           .height = s->height,
-                           .width = s->width,
-                           .earlier = t->start.earlier,
-                           .continues = yk__continues(t)};
+    return (yk_data_facts){
+        .opened = 1,
+        .counted = 1,
+        .sparse = d->kind == YK_ROWS_SPARSE,
+        .streamed = read && !d->rows,
+        /* joined: the order of the examples comes from the job */
+        .ordered = read && (!yk_dataset_can_shuffle(d) || t->cluster.joined || t->config->no_shuffle),
+        .examples = d->examples,
+        .columns = dim > earlier ? dim : earlier,
+        .kind = d->kind,
+        .classes = d->classes,
+        .fields = d->fields,
+        .positional = read && d->positional,
+        .channels = s->channels,
+        .height = s->height,
+        .width = s->width,
+        .earlier = t->start.earlier,
+        .continues = yk__continues(t)};
 }
 
 enum { FACTS = sizeof(yk_data_facts) / sizeof(uint64_t) };

@@ -335,7 +335,8 @@ static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *beg
     uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->plan->unit ? t->plan->unit : 0;
     yk_status st = yk_remote_lease(t->cluster.remote, worker - t->plan->first_worker, &next, &unit);
     if (!st && t->cluster.joined && !t->worker[worker - t->plan->first_worker].examples)
-        yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
+        st = yk_feed_unit_set(t->feed, worker,
+                              unit); /* before its first batch: the order of the job's examples */
     else if (!st && !t->cluster.joined && next.begin < next.end && unit != own)
         return yk_fail(
             YK_EUSAGE,

@@ -128,8 +128,10 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
     if (t->plan->alone || t->plan->cursor_kind != YK_CURSOR_LEASE)
         return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
     t->facts.resumed = 1;
-    t->facts.unit = yk_feed_unit_restore(t->feed, p->cursor, p->ncursor);
-    return yk__plan(t);
+    size_t unit;
+    yk_status st = yk_feed_unit_restore(t->feed, p->cursor, p->ncursor, &unit);
+    t->facts.unit = unit;
+    return st ? st : yk__plan(t);
 }
 
 /* A chief that is a server assigns the examples. */

@@ -270,7 +270,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
                           .first_step = steps_on_copy(p) && !scaled ? t->step : 0,
                           .until_due = rounds ? yk__until_due : NULL,
                           .context = &t->schedule};
-    yk_status st = YK_OK;
+    yk_status st = p->unit ? yk_dataset_shuffle(&t->train) : YK_OK;
     for (int g = 0; g < t->model->ngroups; g++) {
         c.clips[g] = t->group[g].staleness > 0;
         c.stale[g] = p->stale_rules && c.clips[g];
@@ -279,7 +279,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
     c.whole.workers = scaled ? 1 : p->workers_per_process;
     if (scaled)
         c.whole.phases = NULL;
-    if (scaled && p->unit && yk_feed_unit(t->feed) == p->unit)
+    if (!st && scaled && p->unit && yk_feed_unit(t->feed) == p->unit)
         st = make_chunks(t);
     c.chunks = t->cluster.chunks;
     return st ? st : yk_shards_create(&c, &t->store);
