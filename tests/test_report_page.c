@@ -1,7 +1,7 @@
 /* From run directories to a page and to files. */
 #include "run_maker.h"
 
-#include "report/export.h"
+#include "report/figure.h"
 #include "report/report.h"
 
 static char *slurp(const char *path)

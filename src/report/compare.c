@@ -282,11 +282,9 @@ static void add_results(const yk_compare *c, yk_table *t, unsigned table)
 
 static void put_bottleneck(const yk_facts *f, yk_table *t)
 {
-    char text[64] = "";
-    if (f->bottleneck && f->share > 0.0)
-        snprintf(text, sizeof text, "%.40s %.0f %%", f->bottleneck, 100.0 * f->share);
-    else if (f->bottleneck)
-        snprintf(text, sizeof text, "%.40s", f->bottleneck);
+    char text[64];
+    snprintf(text, sizeof text, f->share > 0.0 ? "%.40s %.0f %%" : "%.40s",
+             f->bottleneck ? f->bottleneck : "", 100.0 * f->share);
     yk_table_text(t, text);
 }
 

@@ -98,6 +98,21 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
+/* The tables of one run. `run` -1: one table of all runs, with their labels in the first column. */
+typedef enum {
+    YK_RUN_METRICS,
+    YK_RUN_CLASSES,
+    YK_RUN_WORKERS,
+    YK_RUN_PROCESSES,
+    YK_RUN_TRAFFIC,
+    YK_RUN_ALERTS,
+    YK_RUN_SEARCH,
+    YK_RUN_WEIGHTS,
+    YK_RUN_TABLES
+} yk_run_table;
+
+void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_table *out);
+
 /* Internal. A table, and the columns of options that vary. */
 typedef struct yk__table_kind yk__table_kind;
 struct yk__table_kind {

@@ -372,21 +372,16 @@ bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
     return false;
 }
 
-/* The values of an option by group, of which the facts have only one; "": there are none. */
-static const char *by_group(const yk_run *r, const char *option)
-{
-    const char *text = yk_run_get(r, option);
-    return text && strchr(text, '=') ? text : "";
-}
-
 char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
 {
     yk_text out = {0};
     char text[YK_OPTION_SIZE];
-    for (const char *const *name = yk_usual_options; *name; name++)
+    for (const char *const *name = yk_usual_options; *name; name++) {
+        const char *by_group = yk_run_get(r, *name); /* the facts have only one value */
         if (!yk__varies_in_repeats(*name) && !yk_is_listed(*name, except) &&
             yk_facts_option(f, *name, 9, text))
-            yk_text_print(&out, "%s=%s %s\n", *name, text, by_group(r, *name));
+            yk_text_print(&out, "%s=%s %s\n", *name, text, by_group && strchr(by_group, '=') ? by_group : "");
+    }
     /* groups without a bound have that of the mode */
     if (f->staleness_by_group && !yk_is_listed("mode", except))
         yk_text_print(&out, "%s %s\n", f->mode, f->staleness_by_group);

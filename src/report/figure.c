@@ -198,6 +198,35 @@ void yk__series_mean(yk_series *part, size_t n, yk_series *out)
         free(part[k].point);
 }
 
+/* Bytes per point: its position in the drawing for each axis, and its numbers for the tooltip. */
+static double weight(const yk_figure *f, const yk_series *s)
+{
+    const double axes = s->axes, band = s->n && s->point[s->n - 1].spread > 0.0 ? 24.0 : 0.0;
+    return (f->kind == YK_LINES ? (11.0 + band) * axes : 0.0) + 7.0 * axes + 7.0;
+}
+
+void yk_figures_thin(yk_figures *fs, size_t bytes)
+{
+    enum { MAX = 1200, MIN = 24 };
+    size_t points = MAX;
+    for (;; points -= points / 8) { /* the more series, the fewer points of each */
+        double sum = 0.0;
+        for (size_t i = 0; i < fs->n; i++)
+            for (size_t k = 0; k < fs->figure[i].n; k++) {
+                const yk_series *s = &fs->figure[i].series[k];
+                sum += (double)(s->n < points ? s->n : points) * weight(&fs->figure[i], s) + 300.0;
+            }
+        if (sum <= (double)bytes || points <= MIN)
+            break;
+    }
+    for (size_t i = 0; i < fs->n; i++)
+        for (size_t k = 0; k < fs->figure[i].n && fs->figure[i].kind == YK_LINES; k++) {
+            yk_series *s = &fs->figure[i].series[k];
+            s->n = yk_thin(s->point, s->n, sizeof *s->point, offsetof(yk_point, x), offsetof(yk_point, y),
+                           points);
+        }
+}
+
 yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
 {
     *out = (yk_figures){0};

@@ -37,14 +37,15 @@ typedef struct {
     size_t offset;
     yk_unit unit;
     bool from_zero;
-    bool key; /* drawn even if there are many panels */
+    bool key;   /* drawn even if there are many panels */
+    bool error; /* 1 - the metric */
 } curve;
 
 #define METRIC(field) offsetof(yk_metric, field)
 
 static const curve curves[] = {
     {"Test accuracy", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, true},
-    {"Test error", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, false},
+    {"Test error", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, false, .error = true},
     {"Test AUC", true, METRIC(test_auc), YK_UNIT_PLAIN, false, true},
     {"Test loss", true, METRIC(test_loss), YK_UNIT_PLAIN, false, true},
     {"Validation loss", true, METRIC(validation_loss), YK_UNIT_PLAIN, false, true},
@@ -57,16 +58,6 @@ static const curve curves[] = {
     {"Learning rate of keyed group 3", false, METRIC(learning_rate_3), YK_UNIT_PLAIN, true, false},
     {"Learning rate of keyed group 4", false, METRIC(learning_rate_4), YK_UNIT_PLAIN, true, false},
 };
-
-static bool is_rate(const curve *k)
-{
-    return !strncmp(k->title, "Learning rate", strlen("Learning rate"));
-}
-
-static bool is_error(const curve *k)
-{
-    return !strcmp(k->title, "Test error");
-}
 
 /* Old runs did not log rates: these are computed from the previous line. */
 static double metric_at(const yk_metrics *m, size_t i, size_t offset)
@@ -103,7 +94,7 @@ static void run_curve(const yk_compare *c, size_t run, const void *what, yk_seri
 {
     const curve *k = what;
     const yk_run *r = &c->run[run];
-    const bool eval = uses_eval(c, k), error = is_error(k);
+    const bool eval = uses_eval(c, k);
     const size_t offset = eval && k->offset == METRIC(loss) ? METRIC(train_loss) : k->offset;
     const yk_metrics *m = eval ? &r->eval : &r->train;
     /* the evaluation before training would take most of the height */
@@ -114,7 +105,7 @@ static void run_curve(const yk_compare *c, size_t run, const void *what, yk_seri
         /* if the epoch is not known, the point can still be drawn over the other axes */
         yk__series_put(out,
                        &(yk_point){.x = {at->step, yk_known_or(at->epoch, 0.0), at->examples, at->seconds},
-                                   .y = error ? 1.0 - y : y,
+                                   .y = k->error ? 1.0 - y : y,
                                    .spread = NAN});
     }
 }
@@ -145,13 +136,13 @@ static void make_curve(const yk_compare *c, const curve *k, size_t panel, yk_fig
             continue;
         yk_series *s = add_group(c, group, run_curve, k, f);
         s->dots = s->n == 1 || (uses_eval(c, k) && s->n <= 60 && c->groups <= FEW_CURVES);
-        if (c->groups <= FEW_CURVES && group->n == 1 && !is_error(k))
+        if (c->groups <= FEW_CURVES && group->n == 1 && !k->error)
             mark_plateau(&facts->plateau, k->offset, s);
     }
-    if (is_rate(k))
+    if (!strncmp(k->title, "Learning rate", strlen("Learning rate")))
         drop_constant(f);
     if (k->offset == METRIC(test_accuracy) && same) {
-        f->limit = !is_error(k) ? c->facts[0].majority : 1.0 - c->facts[0].majority;
+        f->limit = !k->error ? c->facts[0].majority : 1.0 - c->facts[0].majority;
         f->limit_text = "majority class";
     }
     yk__figure_end(fs);
@@ -173,29 +164,24 @@ void yk__figures_of_curves(const yk_compare *c, yk_figures *fs)
 
 typedef struct {
     const char *title;
-    size_t offset, other; /* their sum; SIZE_MAX: one field only */
+    size_t offset, other; /* their sum; other 0: one field only */
     bool traffic;         /* not shown if it is 0: threads send nothing */
     yk_unit unit;
 } resource;
 
 static const resource resources[] = {
-    {"CPU: busy cores over time", SAMPLE(cpu), SIZE_MAX, false, YK_UNIT_CORES},
-    {"Memory over time", SAMPLE(rss), SIZE_MAX, false, YK_UNIT_BYTES},
-    {"Network: bytes sent per second", SAMPLE(sent_rate), SIZE_MAX, true, YK_UNIT_RATE},
-    {"Network: bytes received per second", SAMPLE(received_rate), SIZE_MAX, true, YK_UNIT_RATE},
+    {"CPU: busy cores over time", SAMPLE(cpu), 0, false, YK_UNIT_CORES},
+    {"Memory over time", SAMPLE(rss), 0, false, YK_UNIT_BYTES},
+    {"Network: bytes sent per second", SAMPLE(sent_rate), 0, true, YK_UNIT_RATE},
+    {"Network: bytes received per second", SAMPLE(received_rate), 0, true, YK_UNIT_RATE},
     {"Disk: bytes read and written per second", SAMPLE(disk_read), SAMPLE(disk_written), false, YK_UNIT_RATE},
 };
-
-static double sample_at(const yk_process_log *w, size_t m, const resource *q)
-{
-    const yk_run_sample *s = &w->sample.row[m];
-    return yk_double_at(s, q->offset) + (q->other == SIZE_MAX ? 0.0 : yk_double_at(s, q->other));
-}
 
 /* Processes take samples at different times: at each time of the first process, the latest sample of each counts. */
 static void run_resource(const yk_compare *c, size_t run, const void *what, yk_series *out)
 {
     const yk_run *r = &c->run[run];
+    const resource *q = what;
     size_t *at = calloc(r->logs + 1, sizeof *at);
     out->failed |= !at;
     for (size_t p = 0; at && r->logs && p < r->log[0].sample.n; p++) {
@@ -205,7 +191,8 @@ static void run_resource(const yk_compare *c, size_t run, const void *what, yk_s
             const yk_process_log *k = &r->log[w];
             while (at[w] + 1 < k->sample.n && k->sample.row[at[w] + 1].seconds <= now)
                 at[w]++;
-            sum += k->sample.n ? sample_at(k, at[w], what) : 0.0;
+            const yk_run_sample *s = k->sample.n ? &k->sample.row[at[w]] : NULL;
+            sum += s ? yk_double_at(s, q->offset) + (q->other ? yk_double_at(s, q->other) : 0.0) : 0.0;
         }
         yk__series_point(out, now, sum);
     }

@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include "config/config.h"
 #include "report/plot.h"
-#include "report/run_tables.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,22 +302,16 @@ static bool is_default(const char *name, const char *value)
     return same;
 }
 
-/* Whether yoke started the processes of the run. Otherwise mpirun or srun did, if there are several. */
-static bool was_launched(const yk_run *r)
-{
-    for (const yk_option *o = yk_options; o->name; o++)
-        if ((o->flags & YK_OPT_STARTS_JOB) && yk_run_get(r, o->name))
-            return true;
-    return false;
-}
-
 /* People copy this command, and config.ini is untrusted: values are quoted, and lines that are not options are left
  * out. */
 static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    bool launched = false; /* by yoke; otherwise mpirun or srun started the processes, if there are several */
+    for (const yk_option *o = yk_options; o->name; o++)
+        launched |= (o->flags & YK_OPT_STARTS_JOB) && yk_run_get(r, o->name);
     yk_text_add(out, "<h3>Run it again</h3><pre>");
-    if (f->ranks > 1.0 && !was_launched(r))
+    if (f->ranks > 1.0 && !launched)
         yk_text_print(out, "<span>mpirun -n %.0f</span> ", f->ranks);
     yk_text_add(out, "yoke train");
     for (size_t i = 0; i < r->options; i++) {
@@ -648,15 +641,6 @@ static void verdict(const yk_page *p, yk_text *out)
     yk_text_add(out, "</section>\n");
 }
 
-static void warning_item(const yk_compare *c, int run, const char *text, yk_text *out)
-{
-    yk_text_add(out, "<li>");
-    page_key(c, run, out);
-    if (run >= 0 && c->n > 1)
-        yk_html(out, "<b>%s</b>: ", c->label[run]);
-    yk_html(out, "%s</li>", text);
-}
-
 static void warnings(const yk_page *p, yk_text *out)
 {
     enum { SHOWN = 3 };
@@ -678,7 +662,12 @@ static void warnings(const yk_page *p, yk_text *out)
         for (size_t k = 0; k < g->items; k++) {
             if (many && k == SHOWN)
                 yk_text_print(out, "</ul><details><summary>and %zu more</summary><ul>", g->items - SHOWN);
-            warning_item(p->compare, g->item[k].run, g->item[k].text, out);
+            const int run = g->item[k].run;
+            yk_text_add(out, "<li>");
+            page_key(p->compare, run, out);
+            if (run >= 0 && p->compare->n > 1)
+                yk_html(out, "<b>%s</b>: ", p->compare->label[run]);
+            yk_html(out, "%s</li>", g->item[k].text);
         }
         yk_text_add(out, many ? "</ul></details>" : "</ul>");
         if (*yk_warning_texts[i].advice)

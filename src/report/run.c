@@ -15,37 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In the order of the structs: field i is their i-th double. */
-static const char *const metric_names[] = {"step",
-                                           "examples",
-                                           "epoch",
-                                           "seconds",
-                                           "loss",
-                                           "examples_per_second",
-                                           "steps_per_second",
-                                           "learning_rate",
-                                           "dense_learning_rate",
-                                           "learning_rate_2",
-                                           "learning_rate_3",
-                                           "learning_rate_4",
-                                           "train_loss",
-                                           "test_loss",
-                                           "test_accuracy",
-                                           "test_auc",
-                                           "majority_accuracy",
-                                           "validation_loss"};
-static const char *const sample_names[] = {
-    "seconds",   "cpu_user",     "cpu_system", "cpu_host",        "rss",       "rss_peak",
-    "net_in",    "net_out",      "sent",       "received",        "sent_rate", "received_rate",
-    "disk_read", "disk_written", "switches",   "switches_forced", "steps"};
+#define TEXT(name) #name,
+static const char *const metric_names[] = {YK_METRIC_FIELDS(TEXT)}, *const sample_names[] = {
+                                                                        YK_SAMPLE_FIELDS(TEXT)};
 enum {
     METRICS = sizeof metric_names / sizeof *metric_names,
     SAMPLES = sizeof sample_names / sizeof *sample_names,
     SAMPLE_DOUBLES = sizeof(yk_run_sample) / sizeof(double),
 };
-_Static_assert(sizeof(yk_metric) == METRICS * sizeof(double), "a name for each field");
-_Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
-               "a name for each field that is read");
 
 /* ---- files ---- */
 
@@ -124,6 +101,41 @@ static void unknown(void *row, size_t size)
 
 /* ---- metrics.jsonl ---- */
 
+/* A line through the lowest and the highest point of each pixel column looks like one through all points: it keeps all
+ * spikes. */
+size_t yk_thin(void *rows, size_t n, size_t size, size_t x, size_t y, size_t max)
+{
+    char *p = rows;
+    if (n <= max || n < 3)
+        return n;
+    const size_t columns = max < 4 ? 1 : (max - 2) / 2;
+    const double first = yk_double_at(p, x),
+                 width = (yk_double_at(p + (n - 1) * size, x) - first) / (double)columns;
+    size_t kept = 1;
+    for (size_t i = 1; i < n - 1;) {
+        double column = 0.0;
+        size_t low = i, high = i;
+        for (size_t begin = i; i < n - 1; i++) {
+            /* by number if all x are the same */
+            double here = width > 0.0 ? floor((yk_double_at(p + i * size, x) - first) / width)
+                                      : floor((double)i * (double)columns / (double)n);
+            if (i == begin)
+                column = here;
+            else if (here > column)
+                break;
+            const double v = yk_double_at(p + i * size, y), lowest = yk_double_at(p + low * size, y),
+                         highest = yk_double_at(p + high * size, y);
+            low = v < lowest || isnan(lowest) ? i : low;
+            high = v > highest || isnan(highest) ? i : high;
+        }
+        memmove(p + kept++ * size, p + (low < high ? low : high) * size, size);
+        if (low != high)
+            memmove(p + kept++ * size, p + (low < high ? high : low) * size, size);
+    }
+    memmove(p + kept++ * size, p + (n - 1) * size, size);
+    return kept;
+}
+
 /* Appends a row. Rows are sorted by their first double: a row that is not above the last one replaces all rows from there
  * on. If there are too many, keeps half of them, by the double at `offset`. */
 static yk_status add_row(yk_run *r, void *rows, size_t *n, size_t *cap, const void *row, size_t size,
@@ -160,11 +172,6 @@ static yk_status read_metric(void *context, char *text, size_t size, bool whole)
         return YK_OK;
     return add_row(r, &to->row, &to->n, &to->cap, &m, sizeof m,
                    train ? offsetof(yk_metric, loss) : offsetof(yk_metric, test_loss));
-}
-
-static yk_status run_metrics(yk_run *r)
-{
-    return each_line(r->path, "metrics.jsonl", MAX_LOG, read_metric, r);
 }
 
 /* ---- resources.jsonl ---- */
@@ -493,7 +500,7 @@ yk_status yk_run_load(yk_run *r)
     if (!st)
         st = read_summary(r);
     if (!st)
-        st = run_metrics(r);
+        st = each_line(r->path, "metrics.jsonl", MAX_LOG, read_metric, r);
     if (!st)
         fill_epochs(r);
     return st ? st : read_logs(r);

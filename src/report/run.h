@@ -31,12 +31,16 @@
 #define YK_RUN_OPTIONS 256 /* lines of a config.ini */
 #define YK_RUN_NICS    8   /* network interfaces of a host */
 
-/* A line of metrics.jsonl. Every field is a double: run.c relies on this. */
+/* A line of metrics.jsonl: these fields, of lines of all kinds, of training, and of evaluations. */
+#define YK_METRIC_FIELDS(X)                                                                                  \
+    X(step)                                                                                                  \
+    X(examples)                                                                                              \
+    X(epoch) X(seconds) X(loss) X(examples_per_second) X(steps_per_second) X(learning_rate)                  \
+        X(dense_learning_rate) X(learning_rate_2) X(learning_rate_3) X(learning_rate_4) X(train_loss)        \
+            X(test_loss) X(test_accuracy) X(test_auc) X(majority_accuracy) X(validation_loss)
+#define YK__DOUBLE(name) double name;
 typedef struct {
-    double step, examples, epoch, seconds;
-    double loss, examples_per_second, steps_per_second; /* train */
-    double learning_rate, dense_learning_rate, learning_rate_2, learning_rate_3, learning_rate_4;
-    double train_loss, test_loss, test_accuracy, test_auc, majority_accuracy, validation_loss; /* eval */
+    YK_METRIC_FIELDS(YK__DOUBLE)
 } yk_metric;
 
 /* The phases in the order of a stacked bar. */
@@ -47,17 +51,15 @@ typedef struct {
 
 extern const yk_stacked_phase yk_stacked[YK_PHASES];
 
-/* A sample of resources.jsonl: rates per second, memory in bytes, CPU in cores. Every field is a double. */
+/* A sample of resources.jsonl: rates per second, memory in bytes, CPU in cores. Every field is a double. sent, received: bytes
+ * since the start, by the program itself. */
+#define YK_SAMPLE_FIELDS(X)                                                                                  \
+    X(seconds)                                                                                               \
+    X(cpu_user)                                                                                              \
+    X(cpu_system) X(cpu_host) X(rss) X(rss_peak) X(net_in) X(net_out) X(sent) X(received) X(sent_rate)       \
+        X(received_rate) X(disk_read) X(disk_written) X(switches) X(switches_forced) X(steps)
 typedef struct {
-    double seconds;
-    double cpu_user, cpu_system, cpu_host;
-    double rss, rss_peak;
-    double net_in, net_out;
-    double sent, received; /* bytes since the start, by the program itself */
-    double sent_rate, received_rate;
-    double disk_read, disk_written;
-    double switches, switches_forced;
-    double steps;
+    YK_SAMPLE_FIELDS(YK__DOUBLE)
     double cpu;                 /* user + system, computed */
     double phase[YK_PHASES];    /* seconds since the start */
     double nic[YK_RUN_NICS][2]; /* interfaces of the host: in, out */

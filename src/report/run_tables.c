@@ -1,4 +1,5 @@
-#include "report/run_tables.h"
+/* The tables of one run: its metrics, workers, processes, traffic and alerts. */
+#include "report/compare.h"
 
 #include "train/metrics.h"
 #include "train/train.h"

@@ -133,14 +133,6 @@ static void check_updates(yk_warnings *w, const yk_compare *c, int which)
     }
 }
 
-/* People compare different models on the same data; results on different data do not compare. */
-static void check_data(yk_warnings *w, const yk_compare *c)
-{
-    if (yk_is_listed("data", c->varying))
-        add(w, YK_WARNING_DIFFERENT_DATA, -1, "the runs use different data%s",
-            yk_is_listed("model", c->varying) ? " and different models" : "");
-}
-
 /* ---- warnings that a run wrote ---- */
 
 static void add_own(yk_warnings *w, const yk_run *r, int run)
@@ -167,7 +159,9 @@ yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out)
     for (size_t i = 0; i < c->n; i++)
         check_run(w, c, i);
     if (c->n > 1) {
-        check_data(w, c);
+        if (yk_is_listed("data", c->varying)) /* different models on the same data can be compared */
+            add(w, YK_WARNING_DIFFERENT_DATA, -1, "the runs use different data%s",
+                yk_is_listed("model", c->varying) ? " and different models" : "");
         check_updates(w, c, YK_KEY_EXCEPT_BATCH);
         if (!w->group[YK_WARNING_FEWER_UPDATES].items)
             check_updates(w, c, YK_KEY_EXCEPT_WORKERS);
