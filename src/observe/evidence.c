@@ -9,17 +9,12 @@ static bool same_host(const yk_process *a, const yk_process *b)
     return strcmp(a->usage.host, b->usage.host) == 0;
 }
 
-static int hosts_of(const yk_process *p, int n)
-{
-    int hosts = 0;
-    for (int i = 0; i < n; i++)
-        hosts += yk__first_of_host(p, i);
-    return hosts;
-}
-
 static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
 {
     const yk_plan *plan = o->c.plan;
+    int hosts = 0;
+    for (int i = 0; i < n; i++)
+        hosts += yk__first_of_host(p, i);
     return (yk_evidence){.waits = plan->synchronous,
                          .do_not_wait =
                              o->c.ranks > 1 && !plan->quorum ? "--mode async, or --quorum" : "--mode async",
@@ -29,7 +24,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
                          .streamed = o->c.streamed,
                          .workers = plan->workers,
                          .ranks = o->c.ranks,
-                         .hosts = hosts_of(p, n),
+                         .hosts = hosts,
                          .threads = plan->threads,
                          .batch = plan->batch,
                          .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
@@ -97,12 +92,6 @@ static yk_link_evidence link_of(const yk_process *p, int n, int i)
                               highest};
 }
 
-/* The share of the time in which a server handled messages. */
-static double busy_share(const yk_phases_sample *s)
-{
-    return s->seconds > 0.0 ? 1.0 - s->phase[YK_PHASE_WAITING] / s->seconds : 0.0;
-}
-
 /* Lists the workers that are not lost (the threads of one process, or the ranks that train) and, after them, the servers that
  * do not train. */
 static void list_measured(const yk_observer *o, yk_observation *w)
@@ -114,20 +103,21 @@ static void list_measured(const yk_observer *o, yk_observation *w)
     }
     for (int k = 0; !o->single_process && k < 2 * n; k++) {
         const yk_process *p = &w->process[k % n];
+        const yk_phases_sample *s = &p->phases;
         const bool server = k >= n;
         if (p->lost || server != !p->workers)
             continue;
-        w->measured[w->nmeasured + w->nservers] =
-            (yk_process_evidence){.rank = p->rank,
-                                  .worker = -1,
-                                  .host = p->usage.host,
-                                  .phases = p->phases,
-                                  .busy = busy_share(&p->phases),
-                                  .cpu = p->usage.cpu.mean,
-                                  .stopped = p->usage.stopped,
-                                  .delayed = p->usage.delayed.mean,
-                                  .bytes_per_step = bytes_per_step(p),
-                                  .link = link_of(w->process, n, k % n)};
+        w->measured[w->nmeasured + w->nservers] = (yk_process_evidence){
+            .rank = p->rank,
+            .worker = -1,
+            .host = p->usage.host,
+            .phases = *s,
+            .busy = s->seconds > 0.0 ? 1.0 - s->phase[YK_PHASE_WAITING] / s->seconds : 0.0,
+            .cpu = p->usage.cpu.mean,
+            .stopped = p->usage.stopped,
+            .delayed = p->usage.delayed.mean,
+            .bytes_per_step = bytes_per_step(p),
+            .link = link_of(w->process, n, k % n)};
         *(server ? &w->nservers : &w->nmeasured) += 1;
     }
 }

@@ -152,16 +152,6 @@ static yk_status receive_reports(yk_observer *o, bool *lost, yk_op *op, yk_rank_
     return st;
 }
 
-static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *lost)
-{
-    yk_comm *c = o->c.comm;
-    const yk_status st = yk_comm_send_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, mine, sizeof *mine,
-                                           timeout_of(o), "the report of this rank to be received");
-    return st ? st
-              : yk_comm_recv_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, lost, 1, timeout_of(o),
-                                  "the reply to the report of this rank");
-}
-
 /* Adds the last telemetry of lost ranks and, after the ranks, of the workers that joined. */
 static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
 {
@@ -220,7 +210,11 @@ yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **report
     yk__report_make(o, &o->self, &mine);
     if (o->c.rank == 0)
         return gather_on_chief(o, &mine, lost, reports_out, n_out);
-    st = send_report(o, &mine, &flag);
+    st = yk_comm_send_wait(o->c.comm, 0, TAG_REPORT, YK_PURPOSE_CONTROL, &mine, sizeof mine, timeout_of(o),
+                           "the report of this rank to be received");
+    if (!st)
+        st = yk_comm_recv_wait(o->c.comm, 0, TAG_REPORT, YK_PURPOSE_CONTROL, &flag, 1, timeout_of(o),
+                               "the reply to the report of this rank");
     *lost = flag;
     return st;
 }

@@ -23,11 +23,6 @@ typedef struct {
     double usual; /* mean of the small ones, except the first, which waits for the peer to be ready */
 } probe_times;
 
-static probe_kind kind_of(int i)
-{
-    return i < PROBES ? SMALL : (probe_kind)(THERE + (i - PROBES) / LARGE);
-}
-
 /* The bytes of a message in the direction of `there` or its answer. */
 static size_t bytes_of(probe_kind kind, bool back, const probe_times *t)
 {
@@ -101,7 +96,7 @@ static yk_status probe(yk_observer *o, int from, int to, bool large, char *buf, 
             st = reply(o, from, buf);
             continue;
         }
-        const probe_kind kind = kind_of(i);
+        const probe_kind kind = i < PROBES ? SMALL : (probe_kind)(THERE + (i - PROBES) / LARGE);
         const uint64_t began = yk_now_ns();
         st = ask(o, to, buf, bytes_of(kind, false, t), bytes_of(kind, true, t), &theirs);
         const uint64_t ended = yk_now_ns();
@@ -119,14 +114,6 @@ typedef struct {
     char host[65];
     uint64_t network; /* yk_network_id() */
 } location;
-
-static yk_status all_gather_locations(yk_observer *o, location *all)
-{
-    location mine = {.network = yk_network_id("/proc")};
-    gethostname(mine.host, sizeof mine.host - 1);
-    return yk_comm_all_gather(o->c.comm, &mine, sizeof mine, all, o->c.plan->first_step_timeout,
-                              "the hosts of the ranks");
-}
 
 static bool same_host(const location *a, const location *b)
 {
@@ -186,8 +173,11 @@ static yk_status probe_all(yk_observer *o)
     char *buf = calloc(2, larger_bytes); /* for both directions */
     location *all = yk_alloc((size_t)o->c.ranks, sizeof *all, "the hosts of the ranks");
     yk_status st = !buf ? yk_fail_memory(2 * larger_bytes, "a probe") : all ? YK_OK : YK_ESYSTEM;
+    location mine = {.network = yk_network_id("/proc")};
+    gethostname(mine.host, sizeof mine.host - 1);
     if (!st)
-        st = all_gather_locations(o, all);
+        st = yk_comm_all_gather(o->c.comm, &mine, sizeof mine, all, o->c.plan->first_step_timeout,
+                                "the hosts of the ranks");
     if (!st)
         st = number_hosts(o, all);
     if (!st)

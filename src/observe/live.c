@@ -126,14 +126,6 @@ static void put_history(yk_json *j, const yk__history *h)
     put_columns(j, "evals", tests, h->test, h->ntests);
 }
 
-static void put_verdict(yk_json *j, const yk__history *h)
-{
-    const yk_verdict *v = &h->verdict;
-    YK_JSON_TEXTS(j, {"verdict", h->judged ? v->text : NULL}, {"advice", h->judged ? v->advice : NULL},
-                  {"bottleneck", h->judged ? yk_verdict_name(v->kind) : NULL});
-    yk_json_real(j, "share", h->judged ? v->share : (double)NAN);
-}
-
 static double seconds_of(const yk_observer *o, const yk__history *h)
 {
     return h->end.state ? h->end.seconds : yk__observer_seconds(o);
@@ -168,6 +160,7 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
     const yk_config *c = o->c.config;
     const yk_plan *plan = o->c.plan;
     const yk_progress_report *p = &h->progress;
+    const yk_verdict *v = h->judged ? &h->verdict : NULL;
     yk_json all = {.digits = 6}, *j = &all;
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
@@ -193,7 +186,9 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
                   {"examples_per_second", rate_of(h, rows, n)},
                   {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->learning_rate},
                   {"dense_learning_rate", p->dense_learning_rate});
-    put_verdict(j, h);
+    YK_JSON_TEXTS(j, {"verdict", v ? v->text : NULL}, {"advice", v ? v->advice : NULL},
+                  {"bottleneck", v ? yk_verdict_name(v->kind) : NULL});
+    yk_json_real(j, "share", v ? v->share : (double)NAN);
     put_processes(j, rows, n);
     put_history(j, h);
     yk_json_end(j);

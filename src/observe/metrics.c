@@ -53,16 +53,6 @@ struct yk__metrics {
 
 /* ---- opening ---- */
 
-/* The training loss is the mean since the last evaluation. A checkpoint of the same step may still have the sums from before
- * the evaluation. */
-static void find_evaluation(yk_observer *o)
-{
-    char line[1024];
-    yk_lines_last(o->c.run_dir, name, "train_loss", line, sizeof line);
-    o->metrics->evaluated = yk_line_number(line, "step") == (double)o->c.resumed_from;
-    o->metrics->resumed_loss = yk_line_number(line, "train_loss");
-}
-
 bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out)
 {
     if (!o->metrics || !o->metrics->evaluated)
@@ -84,8 +74,14 @@ yk_status yk__metrics_open(yk_observer *o)
     if (!dir)
         return YK_OK;
     yk_status st = o->c.config->resume ? yk_lines_cut(dir, name, "step", (double)o->c.resumed_from) : YK_OK;
-    if (!st && o->c.config->resume)
-        find_evaluation(o);
+    if (!st && o->c.config->resume) {
+        /* The training loss is the mean since the last evaluation. A checkpoint of the same step may still have the sums from
+         * before the evaluation. */
+        char line[1024];
+        yk_lines_last(dir, name, "train_loss", line, sizeof line);
+        m->evaluated = yk_line_number(line, "step") == (double)o->c.resumed_from;
+        m->resumed_loss = yk_line_number(line, "train_loss");
+    }
     if (!st)
         st = yk_file_append_in(dir, name, &m->file);
     return st ? st : yk__tensorboard_open(o, dir);

@@ -289,16 +289,12 @@ static void shorten(const char *value, char *out, size_t size)
 static bool is_default(const char *name, const char *value)
 {
     const yk_option *o = yk_option_find(name);
-    yk_config given, defaults;
-    if (!o || o->kind == YK_OPT_TEXT)
-        return false;
+    yk_config given;
+    char number[512];
     yk_config_init(&given);
-    yk_config_init(&defaults);
-    const bool same =
-        !yk_config_set(&given, name, value) &&
-        !memcmp((const char *)&given + o->offset, (const char *)&defaults + o->offset, yk_option_size(o));
+    const bool same = o && o->kind != YK_OPT_TEXT && !yk_config_set(&given, name, value) &&
+                      !*yk_config_changed(&given, o, number);
     yk_config_fini(&given);
-    yk_config_fini(&defaults);
     return same;
 }
 
@@ -496,54 +492,50 @@ static void in_common(const yk_compare *c, yk_text *out)
     }
 }
 
-static void tile(const char *name, yk_unit unit, double x, const char *text, yk_text *out)
-{
-    char s[YK_UNIT_SIZE];
-    if (!isfinite(x))
-        return;
-    yk_unit_text(unit, x, s);
-    yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", name, s, text);
-}
-
-/* A number for the small text of a tile; "": unknown. */
-static const char *small(char *out /* [96] */, const char *format, double x)
-{
-    *out = 0;
-    if (isfinite(x))
-        snprintf(out, 96, format, x);
-    return out;
-}
-
+/* The main numbers of a run. `small`: a format for `of`, which is left out if that is unknown, or a text. */
 static void tiles(const yk_facts *f, yk_text *out)
 {
-    char text[96], s[YK_UNIT_SIZE];
-    const bool best_loss = isfinite(f->best_loss), best_auc = isfinite(f->best_auc);
+    char steps[YK_UNIT_SIZE], rate[YK_UNIT_SIZE], time[96] = "", speed[64];
+    const bool tested = isfinite(f->test_loss), best_auc = isfinite(f->best_auc),
+               best = isfinite(f->best_loss);
+    yk_unit_text(YK_UNIT_INTEGER, f->steps, steps);
+    yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, rate);
+    if (isfinite(f->epochs))
+        snprintf(time, sizeof time, "%s step%s, %.3g epoch%s", steps, f->steps == 1.0 ? "" : "s", f->epochs,
+                 f->epochs == 1.0 ? "" : "s");
+    snprintf(speed, sizeof speed, "%s steps/s", rate);
+    const struct {
+        const char *name;
+        yk_unit unit;
+        double x;
+        const char *small;
+        double of;
+    } list[] = {
+        {"Test accuracy", YK_UNIT_PERCENT_EXACT, f->test_accuracy, "majority class %.3g %%",
+         100.0 * f->majority},
+        {"Test AUC", YK_UNIT_PLAIN, f->test_auc, best_auc ? "best possible %.4f" : "0.5 is chance",
+         f->best_auc},
+        {"Test loss", YK_UNIT_PLAIN, f->test_loss, best ? "best possible %.4f" : "training %.4f",
+         best ? f->best_loss : f->train_loss},
+        {"Training loss", YK_UNIT_PLAIN, tested ? NAN : f->train_loss, "", 0.0},
+        {"Validation loss", YK_UNIT_PLAIN, f->validation_loss, "best model, at step %.0f", f->best_step},
+        {"Time", YK_UNIT_SECONDS, f->seconds, time, 0.0},
+        {"Examples/s", YK_UNIT_COUNT, f->examples_per_second, speed, 0.0},
+        {"CPU", YK_UNIT_CORES, f->cpu, f->cores == 1.0 ? "mean, of %.4g core" : "mean, of %.4g cores",
+         f->cores},
+        {"Memory", YK_UNIT_BYTES, f->memory_peak, "peak", 0.0},
+        {"Network", YK_UNIT_RATE, f->ranks > 1.0 || f->network > 0.0 ? f->network : NAN,
+         "mean of the busiest host, one direction", 0.0}};
     yk_text_add(out, "<dl class=\"tiles\">");
-    tile("Test accuracy", YK_UNIT_PERCENT_EXACT, f->test_accuracy,
-         small(text, "majority class %.3g %%", 100.0 * f->majority), out);
-    tile("Test AUC", YK_UNIT_PLAIN, f->test_auc,
-         best_auc ? small(text, "best possible %.4f", f->best_auc) : "0.5 is chance", out);
-    if (isfinite(f->test_loss))
-        tile("Test loss", YK_UNIT_PLAIN, f->test_loss,
-             best_loss ? small(text, "best possible %.4f", f->best_loss)
-                       : small(text, "training %.4f", f->train_loss),
-             out);
-    else
-        tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
-    tile("Validation loss", YK_UNIT_PLAIN, f->validation_loss,
-         small(text, "best model, at step %.0f", f->best_step), out);
-    yk_unit_text(YK_UNIT_INTEGER, f->steps, s);
-    snprintf(text, sizeof text, "%s step%s, %.3g epoch%s", s, f->steps == 1.0 ? "" : "s", f->epochs,
-             f->epochs == 1.0 ? "" : "s");
-    tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? text : "", out);
-    yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, s);
-    snprintf(text, sizeof text, "%s steps/s", s);
-    tile("Examples/s", YK_UNIT_COUNT, f->examples_per_second, text, out);
-    tile("CPU", YK_UNIT_CORES, f->cpu,
-         small(text, f->cores == 1.0 ? "mean, of %.4g core" : "mean, of %.4g cores", f->cores), out);
-    tile("Memory", YK_UNIT_BYTES, f->memory_peak, "peak", out);
-    if (f->ranks > 1.0 || f->network > 0.0)
-        tile("Network", YK_UNIT_RATE, f->network, "mean of the busiest host, one direction", out);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        char value[YK_UNIT_SIZE], small[96];
+        if (!isfinite(list[i].x))
+            continue;
+        yk_unit_text(list[i].unit, list[i].x, value);
+        snprintf(small, sizeof small,
+                 isfinite(list[i].of) || !strchr(list[i].small, '%') ? list[i].small : "", list[i].of);
+        yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", list[i].name, value, small);
+    }
     yk_text_add(out, "</dl>\n");
 }
 
@@ -585,16 +577,6 @@ static void bottlenecks(const yk_compare *c, yk_text *out)
         yk_text_add(out, ".</li>");
 }
 
-static void failed_runs(const yk_compare *c, yk_text *out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < c->n; i++)
-        n += c->facts[i].failed;
-    if (n)
-        yk_text_print(out, "<li>%zu of %zu runs failed%s.</li>", n, c->n,
-                      c->highlights ? " (not included above)" : "");
-}
-
 static void plateaus(const yk_compare *c, yk_text *out)
 {
     size_t n = 0, last = 0;
@@ -633,7 +615,12 @@ static void verdict(const yk_page *p, yk_text *out)
             yk_html(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", c->highlight[i].title,
                     c->highlight[i].value, c->highlight[i].text);
         yk_text_add(out, c->highlights ? "</dl><ul class=\"findings\">" : "<ul class=\"findings\">");
-        failed_runs(c, out);
+        size_t failed = 0;
+        for (size_t i = 0; i < c->n; i++)
+            failed += c->facts[i].failed;
+        if (failed)
+            yk_text_print(out, "<li>%zu of %zu runs failed%s.</li>", failed, c->n,
+                          c->highlights ? " (not included above)" : "");
         bottlenecks(c, out);
         plateaus(c, out);
         yk_text_add(out, "</ul>");

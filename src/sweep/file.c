@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "format/ini.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -415,11 +416,16 @@ static yk_status parse_set(yk_sweep_file *f, const char *set)
 }
 
 /* An axis of --set has line 0. */
-static yk_status conflict(const yk_sweep_file *f, const yk_sweep_axis *a, const char *option,
-                          const char *in_file, const char *in_set)
+__attribute__((format(printf, 4, 5))) static yk_status
+conflict(const yk_sweep_file *f, const yk_sweep_axis *a, const char *option, const char *format, ...)
 {
-    return a->line ? yk_fail(YK_EUSAGE, "%s:%d: %s", f->path, a->line, in_file)
-                   : yk_fail(YK_EUSAGE, "--set %s: %s", option, in_set);
+    char why[96];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why, sizeof why, format, list);
+    va_end(list);
+    return a->line ? yk_fail(YK_EUSAGE, "%s:%d: %s: %s", f->path, a->line, option, why)
+                   : yk_fail(YK_EUSAGE, "--set %s: %s", option, why);
 }
 
 /* A value that the sweep fixes cannot vary. */
@@ -427,23 +433,15 @@ static yk_status check_conflicts(const yk_sweep_file *f)
 {
     static const char *const amounts[] = {"epochs", "steps"};
     const yk_sweep_axis *a;
-    char in_file[96], in_set[80];
     for (size_t i = 0; f->fixed != YK_SWEEP_DEFAULT && i < 2; i++)
-        if ((a = axis_of(f, amounts[i]))) {
-            snprintf(in_file, sizeof in_file, "%s is set here, but [sweep] fixes it: remove one of them",
-                     amounts[i]);
-            return conflict(f, a, amounts[i], in_file, "[sweep] fixes it: remove one of them");
-        }
+        if ((a = axis_of(f, amounts[i])))
+            return conflict(f, a, amounts[i], "[sweep] fixes it: remove one of them");
     if (f->eval_examples && (a = axis_of(f, "eval-every")))
-        return conflict(f, a, "eval-every",
-                        "eval-every is set here, and eval-examples in [sweep]: remove one of them",
-                        "eval-examples is set in [sweep]: remove one of them");
+        return conflict(f, a, "eval-every", "eval-examples is set in [sweep]: remove one of them");
     a = axis_of(f, "seed");
-    if (!a || a->nchoices == 1 || f->repeats == 1)
-        return YK_OK;
-    snprintf(in_set, sizeof in_set, "with repeats = %lld, set only the first seed", (long long)f->repeats);
-    snprintf(in_file, sizeof in_file, "%s here", in_set);
-    return conflict(f, a, "seed", in_file, in_set);
+    if (a && a->nchoices > 1 && f->repeats > 1)
+        return conflict(f, a, "seed", "with repeats = %lld, set only the first seed", (long long)f->repeats);
+    return YK_OK;
 }
 
 static yk_status check_search(const yk_sweep_file *f)

@@ -466,15 +466,6 @@ static void *sampling_thread(void *arg)
     return NULL;
 }
 
-static yk_status start_thread(yk_resources *r)
-{
-    int e = yk_thread_start(&r->thread, sampling_thread, r);
-    if (e)
-        return yk_fail(YK_ESYSTEM, "cannot start the sampling thread: %s; use --sample-every 0", strerror(e));
-    r->started = true;
-    return YK_OK;
-}
-
 static void read_capacity(yk_resources *r)
 {
     yk_usage *u = &r->usage;
@@ -527,8 +518,13 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
         read_capacity(r);
         write_host(r);
     }
-    if (!st && config->every > 0.0)
-        st = start_thread(r);
+    if (!st && config->every > 0.0) {
+        const int error = yk_thread_start(&r->thread, sampling_thread, r);
+        r->started = !error;
+        if (error)
+            st = yk_fail(YK_ESYSTEM, "cannot start the sampling thread: %s; use --sample-every 0",
+                         strerror(error));
+    }
     if (st) {
         st = yk_file_close(r->file, st);
         destroy(r);
