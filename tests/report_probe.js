@@ -4,23 +4,24 @@
   const wrong = [], seen = { plots: 0, hovers: 0, bars: 0 };
   const all = (s, from = document) => [...from.querySelectorAll(s)];
   const check = (ok, text) => { if (!ok) wrong.push(text); };
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const rows = (id) => document.getElementById("data-" + id).textContent.trim().split("\n").length - 1;
   const tip = document.getElementById("tip"), shown = (e) => getComputedStyle(e).display !== "none";
   const at = (e, kind, x, y) => e.dispatchEvent(new PointerEvent(kind, { clientX: x, clientY: y, bubbles: true }));
 
   all("details").forEach((d) => { d.open = true; });
-  for (const id in data.figures) check(all(`svg[data-f="${id}"]`).length > 0, `${id} is not drawn`);
+  all("[id^=data-]").forEach((d) => check(all(`svg[data-f="${d.id.slice(5)}"]`).length > 0, `${d.id} is not drawn`));
 
   // every plot has its points, and shows their values
   const inspect = (svg) => {
-    const f = data.figures[svg.dataset.f], lines = all(".line", svg), box = svg.getBoundingClientRect();
-    check(lines.length === f.series.length, `${svg.dataset.f}: ${lines.length} lines of ${f.series.length}`);
-    lines.forEach((line, i) => {
-      const points = (line.getAttribute("d").match(/[ML]/g) || []).length;
-      check(points > 0 && points === f.series[i].y.length, `${svg.dataset.f}: ${points} points of ${f.series[i].y.length}`);
-      const b = line.getBBox();
+    const lines = all(".line", svg), box = svg.getBoundingClientRect();
+    let points = 0;
+    lines.forEach((line) => {
+      const n = (line.getAttribute("d").match(/[ML]/g) || []).length, b = line.getBBox();
+      check(n > 0, `${svg.dataset.f}: a line has no points`);
       check(b.x >= 0 && b.y >= 0 && b.x + b.width <= 521 && b.y + b.height <= 301, `${svg.dataset.f}: a line leaves the plot`);
+      points += n;
     });
+    check(points === rows(svg.dataset.f), `${svg.dataset.f}: ${points} points of ${rows(svg.dataset.f)}`);
     check(box.width > 100, `${svg.dataset.f} is ${box.width} wide`);
     at(svg, "pointermove", box.left + box.width / 2, box.top + box.height / 2);
     check(shown(tip) && tip.textContent.length > 3 && all(".hover .at", svg).length > 0, `${svg.dataset.f}: no value under the mouse`);

@@ -202,7 +202,7 @@ void yk__series_mean(yk_series *part, size_t n, yk_series *out)
 static double weight(const yk_figure *f, const yk_series *s)
 {
     const double axes = s->axes, band = s->n && s->point[s->n - 1].spread > 0.0 ? 24.0 : 0.0;
-    return (f->kind == YK_LINES ? (11.0 + band) * axes : 0.0) + 7.0 * axes + 7.0;
+    return (f->kind == YK_LINES ? (11.0 + band) * axes : 0.0) + 9.0 * axes + 9.0 + (double)strlen(s->name);
 }
 
 void yk_figures_thin(yk_figures *fs, size_t bytes)

@@ -135,90 +135,16 @@ static void page_figure(const yk_figure *f, const char *caption, const yk_compar
     yk_text_add(out, "</figure>\n");
 }
 
-/* The x of all points on an axis, or with axis -1 their y. */
-static void put_numbers(yk_json *j, const char *name, const yk_series *s, int axis, int digits)
-{
-    if (axis >= s->axes) {
-        yk_json_null(j, name);
-        return;
-    }
-    j->digits = digits;
-    yk_json_array(j, name);
-    for (size_t i = 0; i < s->n; i++) {
-        const double v = axis < 0 ? s->point[i].y : s->point[i].x[axis];
-        if (v == floor(v) && fabs(v) < 1e15) /* shorter than a real number, and there are many */
-            yk_json_int(j, NULL, (int64_t)v);
-        else
-            yk_json_real(j, NULL, v);
-    }
-    yk_json_end(j);
-}
-
-static void one_series(yk_json *j, const yk_series *s, int digits)
-{
-    char class[16];
-    yk_series_class(s, class);
-    yk_json_object(j, NULL);
-    yk_json_text(j, "n", s->name);
-    yk_json_int(j, "r", s->run);
-    yk_json_text(j, "c", class);
-    yk_json_array(j, "x");
-    for (int a = 0; a < YK_X_COUNT; a++)
-        put_numbers(j, NULL, s, a, a == YK_X_STEP || a == YK_X_EXAMPLES ? digits : 5);
-    yk_json_end(j);
-    put_numbers(j, "y", s, -1, 5);
-    bool spread = false;
-    for (size_t i = 0; i < s->n; i++)
-        spread |= s->point[i].spread > 0.0;
-    if (spread) {
-        j->digits = 3;
-        yk_json_array(j, "s");
-        for (size_t i = 0; i < s->n; i++)
-            yk_json_real(j, NULL, s->point[i].spread);
-        yk_json_end(j);
-    }
-    yk_json_end(j);
-}
-
+/* The points of all figures, as in their CSV files, for page.js. */
 static void page_data(const yk_figures *fs, yk_text *out)
 {
-    static const char *const units[] = {
-        [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short",         [YK_UNIT_COUNT] = "count",
-        [YK_UNIT_INTEGER] = "whole",   [YK_UNIT_PERCENT_EXACT] = "share", [YK_UNIT_PERCENT] = "share",
-        [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes",         [YK_UNIT_RATE] = "rate",
-        [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times",         [YK_UNIT_POINTS] = "plain"};
-    yk_json all = {.html = true}, *j = &all;
-    yk_json_object(j, NULL);
-    yk_json_object(j, "figures");
     for (size_t i = 0; i < fs->n; i++) {
-        const yk_figure *f = &fs->figure[i];
-        yk_json_object(j, f->id);
-        char name[256];
-        yk_figure_name(f, name, sizeof name);
-        YK_JSON_TEXTS(j, {"title", name}, {"unit", units[f->y_unit]}, {"xUnit", units[f->x_unit]});
-        yk_json_bool(j, "choice", f->steps_or_time);
-        yk_json_bool(j, "bars", f->kind != YK_LINES);
-        yk_json_text(j, "xTitle",
-                     f->x_title                ? f->x_title
-                     : f->kind == YK_BARS      ? "phase"
-                     : f->kind == YK_HISTOGRAM ? "bucket"
-                                               : NULL);
-        yk_json_array(j, "series");
-        for (size_t k = 0; k < f->n; k++)
-            one_series(j, &f->series[k], f->steps_or_time ? 9 : 5);
-        yk_json_end(j);
-        yk_json_end(j);
+        yk_text csv = {0};
+        yk_figure_csv(&fs->figure[i], &csv);
+        yk_html(out, "<div hidden id=\"data-%s\">%s</div>\n", fs->figure[i].id, csv.s ? csv.s : "");
+        out->status = out->status ? out->status : csv.status;
+        yk_text_fini(&csv);
     }
-    yk_json_end(j);
-    yk_json_end(j);
-    char *text = yk_json_take(j);
-    yk_text_add(out, "<script type=\"application/json\" id=\"data\">");
-    if (text)
-        yk_text_add(out, text);
-    else if (!out->status)
-        out->status = YK_ESYSTEM;
-    yk_text_add(out, "</script>\n");
-    free(text);
 }
 
 /* ---- one run: verdict, processes, alerts, options, and the command to run it again ---- */

@@ -8,7 +8,7 @@
  *     comparisons        batch sizes, workers, modes, with their plots
  *     time, resources    phases, staleness; CPU, memory, network, disk
  *     each run           its processes, alerts and options, and the command to run it again
- *     #data              the points of all plots, for page.js
+ *     #data-ID           the points of each plot, for page.js
  *
  * page.css and page.js are compiled into the program.
  *

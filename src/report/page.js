@@ -1,10 +1,9 @@
 // Optional features of a report: tooltips, hiding and highlighting runs, sorting tables, CSV, the theme. The page is complete without
-// them. Attributes of the plots describe their axes; the points are in #data.
+// them. Attributes of the plots describe their axes; the points of a figure are in #data-ID, as CSV.
 "use strict";
 (() => {
   const root = document.documentElement, all = (s, from = document) => [...from.querySelectorAll(s)];
   root.classList.add("js");
-  const data = JSON.parse(document.getElementById("data").textContent);
 
   // ---- theme: that of the system, until the button is used
   const theme = document.getElementById("theme"), names = { "": "Theme: system", light: "Theme: light", dark: "Theme: dark" };
@@ -56,17 +55,27 @@
   };
   const axisNames = ["step", "epoch", "examples", "seconds"];
   const axisFormat = [(x) => "step " + format.whole(x), (x) => "epoch " + format.short(+x.toPrecision(4)), (x) => format.count(x) + " examples", format.seconds];
-  const spread = (s, i, unit) => s.s && s.s[i] > 0 ? " \u00b1 " + format[unit](s.s[i]) : ""; // the standard deviation
+  const spread = (s, i, unit) => s.s[i] > 0 ? " \u00b1 " + format[unit](s.s[i]) : ""; // the standard deviation
+
+  // the rows of a figure; the first one has the headings
+  const csv = (id) => document.getElementById("data-" + id).textContent, tables = {};
+  const parse = (line) => [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((m) => m[1] === undefined ? m[2] : m[1].replaceAll('""', '"'));
+  const rowsOf = (id) => tables[id] ??= csv(id).trim().split("\n").map(parse);
 
   const plot = (svg) => {
-    const f = data.figures[svg.dataset.f], axis = +svg.dataset.x;
-    if (!f) return;
+    const table = rowsOf(svg.dataset.f), heading = table[0][1], axes = table[0][2] === "epoch" ? 4 : 1, axis = +svg.dataset.x;
+    const [xUnit, unit] = svg.dataset.units.split(" ");
     const [left, top, width, height] = svg.dataset.box.split(" ").map(Number);
     const scale = (s) => { const [low, high, log] = s.split(" ").map(Number), t = log ? Math.log : (v) => v, a = t(low), b = t(high); return { to: (v) => (t(v) - a) / (b - a), from: (u) => log ? Math.exp(a + u * (b - a)) : a + u * (b - a) }; };
     const sx = scale(svg.dataset.xs), sy = scale(svg.dataset.ys);
     const X = (v) => left + width * sx.to(v), Y = (v) => top + height * (1 - sy.to(v));
     let group = null, now = null;
-    const series = f.series.map((s) => ({ ...s, xs: s.x[axis] || s.x.find((v) => v) }));
+    let next = 1;
+    const series = all(".s", svg).map((g) => { // as many rows as its line has points
+      const line = g.querySelector(".line"), mine = table.slice(next, next += line.getAttribute("d").match(/[ML]/g).length);
+      const x = axisNames.slice(0, axes).map((_, a) => mine.map((r) => +r[1 + a]));
+      return { n: mine[0][0], r: +g.dataset.r, c: /c\w+ d\d/.exec(line.getAttribute("class"))[0], x, xs: x[axis], y: mine.map((r) => +r[1 + axes]), s: mine.map((r) => +r[2 + axes]) };
+    });
     const clear = () => { if (group) group.remove(); group = null; tip.style.display = "none"; };
     const mark = (s, i) => { // shows point i of a series, and the other series at the same x
       clear();
@@ -87,11 +96,10 @@
       tip.replaceChildren();
       const head = tip.appendChild(document.createElement("div"));
       head.className = "head";
-      head.textContent = f.choice ? axisNames.map((_, a) => s.x[a] ? axisFormat[a](s.x[a][i]) : "").filter(Boolean).join(" \u00b7 ")
-        : f.xTitle ? f.xTitle + " " + format.short(x) : format[f.xUnit](x);
+      head.textContent = axes > 1 ? s.x.map((v, a) => axisFormat[a](v[i])).join(" \u00b7 ") : heading === "seconds" ? format[xUnit](x) : heading + " " + format.short(x);
       for (const r of rows) {
         element("circle", group, { class: "at " + r.o.c, cx: X(r.o.xs[r.k]).toFixed(1), cy: Y(r.o.y[r.k]).toFixed(1), r: r.o === s ? 4.5 : 3 });
-        tip.append(row(r.o.c, r.o.n, format[f.unit](r.o.y[r.k]) + spread(r.o, r.k, f.unit), r.o === s && rows.length > 1));
+        tip.append(row(r.o.c, r.o.n, format[unit](r.o.y[r.k]) + spread(r.o, r.k, unit), r.o === s && rows.length > 1));
       }
       if (more > 0) { const m = tip.appendChild(document.createElement("div")); m.className = "head"; m.textContent = `and ${more} more`; }
       place(scrollX + rect.left + X(x) / size.width * rect.width, scrollY + rect.top + Y(s.y[i]) / size.height * rect.height);
@@ -173,27 +181,21 @@
 
   // ---- CSV of a table or of a figure
   const quote = (s) => /[",\n]/.test(s) ? '"' + s.replaceAll('"', '""') + '"' : s;
-  const save = (name, lines) => {
+  const save = (name, text) => {
     const a = document.createElement("a");
-    a.href = URL.createObjectURL(new Blob([lines.map((l) => l.map((v) => quote(String(v ?? ""))).join(",")).join("\r\n") + "\r\n"], { type: "text/csv" }));
+    a.href = URL.createObjectURL(new Blob([text.replaceAll("\n", "\r\n")], { type: "text/csv" }));
     a.download = name + ".csv";
     a.click();
     setTimeout(() => URL.revokeObjectURL(a.href), 1000);
   };
   all(".csv").forEach((b) => b.addEventListener("click", () => {
-    const f = data.figures[b.dataset.f];
-    if (f) {
-      const used = [0, 1, 2, 3].filter((a) => f.series.some((s) => s.x[a])), spreads = f.series.some((s) => s.s);
-      save(b.dataset.f, [["series", ...used.map((a) => f.choice ? axisNames[a] : f.xTitle || "seconds"), f.title, ...(spreads ? ["standard deviation"] : [])],
-        ...f.series.flatMap((s) => s.y.map((y, i) => [s.n, ...used.map((a) => s.x[a] && s.x[a][i]), y, ...(spreads ? [s.s ? s.s[i] : ""] : [])]))]);
-    } else {
-      const table = document.getElementById(b.dataset.t);
-      const spreads = [...table.rows[0].cells].map((_, k) => [...table.tBodies[0].rows].some((r) => "s" in r.cells[k].dataset)); // columns with a deviation
-      save(b.dataset.t, [...table.rows].map((r, i) => [...r.cells].flatMap((c, k) => {
-        const text = "v" in c.dataset ? c.dataset.v : c.textContent.trim();
-        return spreads[k] ? [text, i ? c.dataset.s : text + " (standard deviation)"] : [text];
-      })));
-    }
+    if (b.dataset.f) return save(b.dataset.f, csv(b.dataset.f));
+    const table = document.getElementById(b.dataset.t);
+    const spreads = [...table.rows[0].cells].map((_, k) => [...table.tBodies[0].rows].some((r) => "s" in r.cells[k].dataset)); // columns with a deviation
+    save(b.dataset.t, [...table.rows].map((r, i) => [...r.cells].flatMap((c, k) => {
+      const text = "v" in c.dataset ? c.dataset.v : c.textContent.trim();
+      return spreads[k] ? [text, i ? c.dataset.s : text + " (standard deviation)"] : [text];
+    }).map((v) => quote(String(v ?? ""))).join(",") + "\n").join(""));
   }));
 
   // ---- links to a run open its details; printing opens all

@@ -360,10 +360,18 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
     const frame p = {axis, x_axis(f, axis), yk_figure_y_axis(f), plot_box};
     const yk_axis x = p.x, y = p.y;
     const box b = p.box;
-    char data[320], words[64];
+    /* formats of page.js */
+    static const char *const units[] = {
+        [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short",         [YK_UNIT_COUNT] = "count",
+        [YK_UNIT_INTEGER] = "whole",   [YK_UNIT_PERCENT_EXACT] = "share", [YK_UNIT_PERCENT] = "share",
+        [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes",         [YK_UNIT_RATE] = "rate",
+        [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times",         [YK_UNIT_POINTS] = "plain"};
+    char data[384], words[64];
     snprintf(data, sizeof data,
-             " data-x=\"%d\" data-box=\"%g %g %g %g\" data-xs=\"%.9g %.9g %d\" data-ys=\"%.9g %.9g %d\"",
-             axis, b.left, b.top, b.width, b.height, x.low, x.high, x.log, y.low, y.high, y.log);
+             " data-x=\"%d\" data-box=\"%g %g %g %g\" data-xs=\"%.9g %.9g %d\" data-ys=\"%.9g %.9g %d\" "
+             "data-units=\"%s %s\"",
+             axis, b.left, b.top, b.width, b.height, x.low, x.high, x.log, y.low, y.high, y.log,
+             units[f->x_unit], units[f->y_unit]);
     draw_open(f, data, YK__HEIGHT, how, out);
     for (size_t i = 0; i < f->bands; i++) {
         double from = fmax(0.0, yk_axis_at(&x, f->band[i].begin)),

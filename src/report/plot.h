@@ -9,7 +9,7 @@
  *               300   '---- ticks of x, title of x --------------------'     bars: the height depends on their number
  *
  * Attributes tell page.js how to find the number under the mouse: data-box="left top width height", data-xs and
- * data-ys="low high log".
+ * data-ys="low high log", and how to print it: data-units="format of x, format of y".
  *
  * Example:
  *     yk_figure_draw(&figure, YK_X_EPOCH, YK_DRAW_PAGE, &text);   // an <svg> element

@@ -35,9 +35,10 @@
 #define YK_METRIC_FIELDS(X)                                                                                  \
     X(step)                                                                                                  \
     X(examples)                                                                                              \
-    X(epoch) X(seconds) X(loss) X(examples_per_second) X(steps_per_second) X(learning_rate)                  \
-        X(dense_learning_rate) X(learning_rate_2) X(learning_rate_3) X(learning_rate_4) X(train_loss)        \
-            X(test_loss) X(test_accuracy) X(test_auc) X(majority_accuracy) X(validation_loss)
+    X(epoch)                                                                                                 \
+    X(seconds) X(loss) X(examples_per_second) X(steps_per_second) X(learning_rate) X(dense_learning_rate)    \
+        X(learning_rate_2) X(learning_rate_3) X(learning_rate_4) X(train_loss) X(test_loss) X(test_accuracy) \
+            X(test_auc) X(majority_accuracy) X(validation_loss)
 #define YK__DOUBLE(name) double name;
 typedef struct {
     YK_METRIC_FIELDS(YK__DOUBLE)
@@ -56,8 +57,9 @@ extern const yk_stacked_phase yk_stacked[YK_PHASES];
 #define YK_SAMPLE_FIELDS(X)                                                                                  \
     X(seconds)                                                                                               \
     X(cpu_user)                                                                                              \
-    X(cpu_system) X(cpu_host) X(rss) X(rss_peak) X(net_in) X(net_out) X(sent) X(received) X(sent_rate)       \
-        X(received_rate) X(disk_read) X(disk_written) X(switches) X(switches_forced) X(steps)
+    X(cpu_system)                                                                                            \
+    X(cpu_host) X(rss) X(rss_peak) X(net_in) X(net_out) X(sent) X(received) X(sent_rate) X(received_rate)    \
+        X(disk_read) X(disk_written) X(switches) X(switches_forced) X(steps)
 typedef struct {
     YK_SAMPLE_FIELDS(YK__DOUBLE)
     double cpu;                 /* user + system, computed */

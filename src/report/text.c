@@ -7,8 +7,8 @@
 
 static const char *in_html(char c)
 {
-    static const char chars[] = "&<>\"'\n\t";
-    static const char *const with[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;", "\n", "\t"};
+    static const char chars[] = "&<>\"'\n\t\r";
+    static const char *const with[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;", "\n", "\t", ""};
     const char *at = strchr(chars, c);
     return at ? with[at - chars] : NULL; /* c is not 0 */
 }
