@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TEXT(name) #name,
+#define TEXT(name) #name
 static const char *const metric_names[] = {YK_METRIC_FIELDS(TEXT)}, *const sample_names[] = {
                                                                         YK_SAMPLE_FIELDS(TEXT)};
 enum {

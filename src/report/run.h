@@ -31,17 +31,15 @@
 #define YK_RUN_OPTIONS 256 /* lines of a config.ini */
 #define YK_RUN_NICS    8   /* network interfaces of a host */
 
-/* A line of metrics.jsonl: these fields, of lines of all kinds, of training, and of evaluations. */
+/* A line of metrics.jsonl: the fields of all lines, of lines about training, and of evaluations. */
 #define YK_METRIC_FIELDS(X)                                                                                  \
-    X(step)                                                                                                  \
-    X(examples)                                                                                              \
-    X(epoch)                                                                                                 \
-    X(seconds) X(loss) X(examples_per_second) X(steps_per_second) X(learning_rate) X(dense_learning_rate)    \
-        X(learning_rate_2) X(learning_rate_3) X(learning_rate_4) X(train_loss) X(test_loss) X(test_accuracy) \
-            X(test_auc) X(majority_accuracy) X(validation_loss)
-#define YK__DOUBLE(name) double name;
+    X(step), X(examples), X(epoch), X(seconds), X(loss), X(examples_per_second), X(steps_per_second),        \
+        X(learning_rate), X(dense_learning_rate), X(learning_rate_2), X(learning_rate_3),                    \
+        X(learning_rate_4), X(train_loss), X(test_loss), X(test_accuracy), X(test_auc),                      \
+        X(majority_accuracy), X(validation_loss)
+#define YK__NAME(name) name
 typedef struct {
-    YK_METRIC_FIELDS(YK__DOUBLE)
+    double YK_METRIC_FIELDS(YK__NAME);
 } yk_metric;
 
 /* The phases in the order of a stacked bar. */
@@ -55,13 +53,11 @@ extern const yk_stacked_phase yk_stacked[YK_PHASES];
 /* A sample of resources.jsonl: rates per second, memory in bytes, CPU in cores. Every field is a double. sent, received: bytes
  * since the start, by the program itself. */
 #define YK_SAMPLE_FIELDS(X)                                                                                  \
-    X(seconds)                                                                                               \
-    X(cpu_user)                                                                                              \
-    X(cpu_system)                                                                                            \
-    X(cpu_host) X(rss) X(rss_peak) X(net_in) X(net_out) X(sent) X(received) X(sent_rate) X(received_rate)    \
-        X(disk_read) X(disk_written) X(switches) X(switches_forced) X(steps)
+    X(seconds), X(cpu_user), X(cpu_system), X(cpu_host), X(rss), X(rss_peak), X(net_in), X(net_out),         \
+        X(sent), X(received), X(sent_rate), X(received_rate), X(disk_read), X(disk_written), X(switches),    \
+        X(switches_forced), X(steps)
 typedef struct {
-    YK_SAMPLE_FIELDS(YK__DOUBLE)
+    double YK_SAMPLE_FIELDS(YK__NAME);
     double cpu;                 /* user + system, computed */
     double phase[YK_PHASES];    /* seconds since the start */
     double nic[YK_RUN_NICS][2]; /* interfaces of the host: in, out */
