@@ -289,21 +289,23 @@ static bool in_part(const yk__cells *c, size_t i)
     return yk_split_has(&c->table->part, yk_split_of_text(text, n));
 }
 
-static yk_status bad_row(yk__cells *c, void *context, size_t i, size_t k)
+static yk_status bad_row(yk__cell_reader *r, size_t i, size_t k)
 {
+    const yk__cells *c = &r->cells;
     char buffer[40], reason[400];
     size_t n;
     const char *text = text_of(&c->cell[k], i, buffer, &n);
     yk_cell_fault(&c->table->tabular, c->cell[k].number, text, n, reason);
-    return c->bad(context, c->row + i, k, reason);
+    return c->bad(r, c->row + i, k, reason);
 }
 
-static yk_status next_batch(yk__cells *c, void *context)
+static yk_status next_batch(yk__cell_reader *r)
 {
+    yk__cells *c = &r->cells;
     c->row += c->n;
     c->label += c->n;
     c->at = 0;
-    yk_status st = c->decode(context, &c->n);
+    yk_status st = c->decode(r, &c->n);
     for (size_t k = 0; k < c->table->nused && !st && c->n; k++)
         if (c->cell[k].treatment == YK__CELL_HASH)
             st = hash_texts(c->table->tabular.schema, &c->cell[k], c->n);
@@ -326,13 +328,16 @@ static yk_status carry_cells(yk__cells *c, size_t i)
     return st;
 }
 
-const char *yk__cells_carried(const yk__cells *c, size_t row, size_t k)
+const char *yk__cells_carried(const yk_reader *r, size_t row, size_t k)
 {
+    const yk__cells *c = &((const yk__cell_reader *)r)->cells;
     return yk_carried_cell(&c->carried, &c->table->tabular, row, k);
 }
 
-yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max, size_t *got_out)
+yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
+    yk__cell_reader *r = (yk__cell_reader *)reader;
+    yk__cells *c = &r->cells;
     const yk__cell_table *t = c->table;
     const yk_schema *schema = t->tabular.schema;
     yk_row w = {.hash = c->hash};
@@ -340,7 +345,7 @@ yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max,
     size_t got = 0;
     yk_carried_clear(&c->carried);
     while (got < max && !st) {
-        if (c->at == c->n && ((st = next_batch(c, context)) || !c->n))
+        if (c->at == c->n && ((st = next_batch(r)) || !c->n))
             break;
         got += add_plain_rows(c, rows, max - got);
         if (got == max || c->at == c->n)
@@ -352,7 +357,7 @@ yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max,
             break;
         const size_t bad = add_cells(c, &w, i);
         if (bad < t->nused) {
-            st = bad_row(c, context, i, bad);
+            st = bad_row(r, i, bad);
             continue;
         }
         if (t->tabular.ncarry && (st = carry_cells(c, i)))
@@ -420,13 +425,14 @@ static yk_status fit_row(const yk__cells *cells, yk_fit *fit, char (*buffer)[40]
     return yk_fit_row(fit);
 }
 
-yk_status yk__cells_fit(yk__cells *c, void *context, uint64_t *row, yk_fit *fit)
+yk_status yk__cells_fit(yk__cell_reader *r, uint64_t *row, yk_fit *fit)
 {
+    yk__cells *c = &r->cells;
     const yk_split_range *part = &c->table->tabular.source->part;
     char(*buffer)[40] = calloc(c->table->nused + 1, sizeof *buffer);
     yk_status st = buffer ? YK_OK : yk_fail_memory(c->table->nused * sizeof *buffer, "texts");
     size_t n;
-    while (!st && !(st = c->decode(context, &n)) && n)
+    while (!st && !(st = c->decode(r, &n)) && n)
         for (size_t i = 0; i < n && !st; i++)
             if (!row || (yk_split_has_row(part, (*row)++) && in_part(c, i)))
                 st = fit_row(c, fit, buffer, i);

@@ -4,10 +4,9 @@
  *     open:    st = yk_tabular_columns(&s->table.tabular);                // the columns are in the schema (tabular.h)
  *              st = yk__cell_table_choose(&s->table);                     // the columns that are used, split-by, missing
  *              st = yk_tabular_finish(..., pass, s);                      // the pass calls yk__cells_fit()
- *     reader:  r->cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad};
- *              st = yk__cells_open(&r->cells);                            // then yk__cells_bind() for each used column
- *     next:    return yk__cells_next(&r->cells, r, rows, max, got_out);
- *     close:   yk__cells_close(&r->cells);
+ *     reader:  r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad};
+ *              st = yk__cells_open(&r->base.cells);                       // then yk__cells_bind() for each used column
+ *     close:   yk__cells_close(&r->base.cells);
  *
  * The type of a column determines its role, unless an option says otherwise: texts are categorical, anything else is numeric.
  * Equal values have the same features as in CSV. Each value of a dictionary is hashed once for each reader. A table does not
@@ -49,12 +48,14 @@ typedef struct {
     };
 } yk__cell;
 
+typedef struct yk__cell_reader yk__cell_reader;
+
 typedef struct {
     yk__cell_table *table;
     /* Decodes the next rows; *n_out is 0 at the end. */
-    yk_status (*decode)(void *context, size_t *n_out);
+    yk_status (*decode)(yk__cell_reader *r, size_t *n_out);
     /* Reports a bad row with yk_source_bad(): row number `row` of the reader, in the k-th used column. */
-    yk_status (*bad)(void *context, uint64_t row, size_t k, const char *reason);
+    yk_status (*bad)(yk__cell_reader *r, uint64_t row, size_t k, const char *reason);
     yk__cell *cell;      /* [nused] */
     uint64_t *hash;      /* [categories + 1] */
     uint64_t row, label; /* the first row of the batch: its number in the reader, and its index in `labels` */
@@ -64,6 +65,12 @@ typedef struct {
     yk_carried carried;
 } yk__cells;
 
+/* The reader of a format begins with it. */
+struct yk__cell_reader {
+    yk_reader base;
+    yk__cells cells;
+};
+
 /* Which columns are used; the caller checks that they can be read. */
 yk_status yk__cell_table_choose(yk__cell_table *t);
 void yk__cell_table_fini(yk__cell_table *t);
@@ -71,12 +78,12 @@ void yk__cell_table_fini(yk__cell_table *t);
 yk_status yk__cells_open(yk__cells *c);
 void yk__cells_bind(yk__cells *c, size_t k,
                     const yk_parquet_values *values); /* sets those of the k-th used column; borrowed */
-yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max, size_t *got_out);
-const char *yk__cells_carried(const yk__cells *c, size_t row, size_t k); /* yk_source_ops.cell */
+yk_status yk__cells_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out); /* yk_source_ops.next */
+const char *yk__cells_carried(const yk_reader *r, size_t row, size_t k);            /* yk_source_ops.cell */
 void yk__cells_close(yk__cells *c);
 
 /* Adds all rows to the statistics. row: the number of the first one; NULL: all rows count, not only those of the source's
  * part. */
-yk_status yk__cells_fit(yk__cells *c, void *context, uint64_t *row, yk_fit *fit);
+yk_status yk__cells_fit(yk__cell_reader *r, uint64_t *row, yk_fit *fit);
 
 #endif

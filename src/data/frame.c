@@ -189,8 +189,7 @@ typedef struct {
 } frame_source;
 
 typedef struct {
-    yk_reader base;
-    yk__cells cells;
+    yk__cell_reader base;
     yk_arrow_values *values;        /* [nused] */
     const struct ArrowArray *batch; /* the current one; NULL: none yet */
     struct ArrowArray own;          /* once: the same */
@@ -217,17 +216,17 @@ static yk_status next_batch(frame_reader *r, frame_source *s)
     r->at = 0;
     for (size_t k = 0; k < s->table.nused && !st; k++) {
         const size_t i = s->table.used[k], rows = (size_t)r->batch->length;
-        r->cells.cell[k].hashed = SIZE_MAX; /* this array has its own dictionary */
+        r->base.cells.cell[k].hashed = SIZE_MAX; /* this array has its own dictionary */
         st = yk_arrow_open(&r->values[k], &f->type[i], r->batch->children[i],
                            rows < r->left ? rows : (size_t)r->left, f->schema.children[i]->name);
     }
     return st;
 }
 
-static yk_status decode(void *reader, size_t *n_out)
+static yk_status decode(yk__cell_reader *reader, size_t *n_out)
 {
-    frame_reader *r = reader;
-    frame_source *s = (frame_source *)r->base.source;
+    frame_reader *r = (frame_reader *)reader;
+    frame_source *s = (frame_source *)reader->base.source;
     yk_status st = YK_OK;
     *n_out = 0;
     if (r->left && (!r->batch || r->at == (size_t)r->batch->length))
@@ -245,9 +244,8 @@ static yk_status decode(void *reader, size_t *n_out)
     return st;
 }
 
-static yk_status bad_row(void *reader, uint64_t row, size_t k, const char *reason)
+static yk_status bad_row(yk__cell_reader *r, uint64_t row, size_t k, const char *reason)
 {
-    const frame_reader *r = reader;
     (void)k;
     return yk_source_bad(r->base.source, "frame", first_row(&r->base) + row, UINT64_MAX, "%s", reason);
 }
@@ -258,18 +256,18 @@ static yk_status frame_reader_open(yk_reader *base)
     yk_frame *f = s->frame;
     frame_reader *r = (frame_reader *)base;
     const uint64_t first = first_row(base), rest = f->rows - first;
-    r->cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .label = first};
+    r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .label = first};
     r->left = f->once ? UINT64_MAX : rest < s->block_rows ? rest : s->block_rows;
     if (f->once && atomic_flag_test_and_set(&f->read))
         return yk_fail(YK_EUSAGE,
                        "frame: the stream has already been read, and can be read only once; pass a table");
-    yk_status st = yk__cells_open(&r->cells);
+    yk_status st = yk__cells_open(&r->base.cells);
     if (!st && !(r->values = yk_alloc(s->table.nused + 1, sizeof *r->values, "columns")))
         st = YK_ESYSTEM;
     for (size_t k = 0; k < s->table.nused && !st; k++) {
         if (yk_arrow_is_text(&f->type[s->table.used[k]]))
             r->values[k].out.code = r->values[k].code;
-        yk__cells_bind(&r->cells, k, &r->values[k].out);
+        yk__cells_bind(&r->base.cells, k, &r->values[k].out);
     }
     while (r->next + 1 < f->nbatches && f->batch[r->next + 1].first <= first)
         r->next++;
@@ -281,22 +279,12 @@ static yk_status frame_reader_open(yk_reader *base)
 static void frame_reader_close(yk_reader *base)
 {
     frame_reader *r = (frame_reader *)base;
-    yk__cells_close(&r->cells);
+    yk__cells_close(&r->base.cells);
     for (size_t k = 0; r->values && k < ((frame_source *)base->source)->table.nused; k++)
         yk_arrow_fini(&r->values[k]);
     yk_free(r->values);
     if (r->own.release)
         r->own.release(&r->own);
-}
-
-static yk_status frame_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
-{
-    return yk__cells_next(&((frame_reader *)r)->cells, r, rows, max, got_out);
-}
-
-static const char *frame_cell(const yk_reader *r, size_t i, size_t k)
-{
-    return yk__cells_carried(&((const frame_reader *)r)->cells, i, k);
 }
 
 static yk_status frame_count(yk_reader *r, uint64_t *out)
@@ -317,7 +305,7 @@ static yk_status pass(void *source, yk_fit *fit, const char *files)
         yk_reader *r;
         if ((st = yk__reader_open(&s->base, b, &r)))
             break;
-        st = yk__cells_fit(&((frame_reader *)r)->cells, r, &row, fit);
+        st = yk__cells_fit((yk__cell_reader *)r, &row, fit);
         yk_reader_free(r);
     }
     return st;
@@ -426,8 +414,8 @@ static const yk_source_ops frame_ops = {
     .free = frame_free,
     .reader_open = frame_reader_open,
     .reader_close = frame_reader_close,
-    .next = frame_next,
-    .cell = frame_cell,
+    .next = yk__cells_next,
+    .cell = yk__cells_carried,
     .count = frame_count,
 };
 

@@ -1,78 +1,252 @@
-/* Reads the rows of parquet:FILES; see parquet.h. */
-#include "data/parquet.h"
-
+/* parquet:FILES (format/parquet.h).
+ *
+ * The columns of the files become those of the schema (cells.h), by name. Columns that cannot be read are an error, unless they
+ * are not used. A block is a row group, or a part of a large one, so that a file with one row group can be read by several
+ * threads. A reader is used by one thread.
+ */
+#include "base/mem.h"
+#include "data/cells.h"
 #include <stdlib.h>
 
-static yk_status decode(void *reader, size_t *n_out)
+/* A block repeats the dictionaries of its row group, and shares pages with its neighbors. A damaged file may claim many rows. */
+enum { BLOCK_ROWS = 1 << 18, MAX_BLOCKS = 4096 };
+
+typedef struct {
+    yk_parquet *file;
+    size_t *column; /* [own->ncolumns] where the columns of the first file are in this one */
+} table;
+
+typedef struct {
+    size_t table, group;
+    uint64_t first, rows; /* of the row group */
+    uint64_t row;         /* number of the first row in its file */
+} block;
+
+typedef struct {
+    yk__file_source base;
+    yk__cell_table cells;
+    table *table; /* [files] */
+    block *block; /* [nblocks] */
+    size_t block_cap;
+} parquet_source;
+
+/* Reads rows of a block, of the columns that are used. */
+typedef struct {
+    yk__cell_reader base; /* in the pass that finds means and values, it has no source */
+    yk_parquet_reader *in;
+    const block *block;
+} parquet_reader;
+
+/* ---- files */
+
+static void close_tables(table *t, size_t n)
 {
-    return yk_parquet_next(((yk__parquet_rows *)reader)->in, n_out);
+    for (size_t i = 0; t && i < n; i++) {
+        yk_parquet_free(t[i].file);
+        free(t[i].column);
+    }
+    free(t);
 }
 
-static yk_status bad_row(void *reader, uint64_t row, size_t k, const char *reason)
+/* Finds the columns of the first file, by name. */
+static yk_status match_columns(const yk_schema *own, table *t)
 {
-    const yk__parquet_rows *r = reader;
-    yk__parquet *s = (yk__parquet *)r->base.source;
+    const yk_parquet *f = t->file;
+    if (!(t->column = calloc(own->ncolumns + 1, sizeof *t->column)))
+        return yk_fail_memory(own->ncolumns * sizeof *t->column, "columns");
+    for (size_t i = 0; i < own->ncolumns; i++) {
+        size_t k = i < f->ncolumns && !strcmp(f->column[i].name, own->column[i].name) ? i : 0;
+        while (k < f->ncolumns && strcmp(f->column[k].name, own->column[i].name))
+            k++;
+        if (k == f->ncolumns)
+            return yk_fail(YK_EDATA, "%s: the column '%s' is missing; all files need the same columns",
+                           f->path, own->column[i].name);
+        t->column[i] = k;
+    }
+    return YK_OK;
+}
+
+static yk_status add_columns(yk_schema *own, const yk_parquet *f)
+{
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < f->ncolumns && !st; i++) {
+        const yk_parquet_column *c = &f->column[i];
+        st = yk_schema_add(own, c->name, strlen(c->name), c->type);
+        if (!st && c->kind == YK_PARQUET_TEXT)
+            own->column[i].role = YK_COLUMN_CATEGORICAL;
+    }
+    own->header = true;
+    return st;
+}
+
+/* Opens all files, and adds the columns of the first one to the schema if it has none yet. */
+static yk_status open_tables(yk_schema *own, const yk_files *files, table **out)
+{
+    table *t = calloc(files->n, sizeof *t);
+    yk_status st = t ? YK_OK : yk_fail_memory(files->n * sizeof *t, "files");
+    for (size_t i = 0; i < files->n && !st; i++) {
+        st = yk_parquet_open(files->path[i], &t[i].file);
+        if (!st && !own->ncolumns)
+            st = add_columns(own, t[i].file);
+        if (!st)
+            st = match_columns(own, &t[i]);
+    }
+    *out = t;
+    return st;
+}
+
+static yk_status add_blocks(parquet_source *s)
+{
+    for (size_t i = 0; i < s->base.files.n; i++) {
+        const yk_parquet *f = s->table[i].file;
+        uint64_t row = 0;
+        for (size_t g = 0; g < f->ngroups; g++)
+            for (uint64_t first = 0, rows; first < f->group[g].rows; first += rows, row += rows) {
+                const uint64_t all = f->group[g].rows, left = all - first;
+                rows = all / MAX_BLOCKS < BLOCK_ROWS ? BLOCK_ROWS : all / MAX_BLOCKS + 1;
+                rows = left < rows + rows / 2 ? left : rows;
+                if (YK_RESERVE(s->block, s->block_cap, s->base.base.nblocks + 1, "blocks"))
+                    return YK_ESYSTEM;
+                s->block[s->base.base.nblocks++] = (block){i, g, first, rows, row};
+            }
+    }
+    return YK_OK;
+}
+
+/* ---- rows */
+
+static yk_status decode(yk__cell_reader *r, size_t *n_out)
+{
+    return yk_parquet_next(((parquet_reader *)r)->in, n_out);
+}
+
+static yk_status bad_row(yk__cell_reader *reader, uint64_t row, size_t k, const char *reason)
+{
+    const parquet_reader *r = (const parquet_reader *)reader;
+    parquet_source *s = (parquet_source *)reader->base.source;
     return yk_source_bad(&s->base.base, s->base.files.path[r->block->table], r->block->row + row + 1,
                          yk_parquet_page(r->in, k), "%s", reason);
 }
 
-yk_status yk__parquet_rows_open(yk__parquet *s, const yk__parquet_table *t, yk__parquet_rows *r)
+/* The caller closes it, also after a failure. */
+static yk_status open_rows(parquet_source *s, const table *t, parquet_reader *r)
 {
-    const yk__cell_table *table = &s->cells;
-    const yk__parquet_block *b = r->block;
-    size_t *column = calloc(table->nused + 1, sizeof *column);
-    r->cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row};
-    yk_status st =
-        column ? yk__cells_open(&r->cells) : yk_fail_memory(table->nused * sizeof *column, "columns");
-    for (size_t k = 0; k < table->nused && !st; k++)
-        column[k] = t->column[table->used[k]];
+    const yk__cell_table *used = &s->cells;
+    yk__cells *cells = &r->base.cells;
+    const block *b = r->block;
+    size_t *column = calloc(used->nused + 1, sizeof *column);
+    *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row};
+    yk_status st = column ? yk__cells_open(cells) : yk_fail_memory(used->nused * sizeof *column, "columns");
+    for (size_t k = 0; k < used->nused && !st; k++)
+        column[k] = t->column[used->used[k]];
     if (!st)
-        st = yk_parquet_read(t->file, b->group, column, table->nused, b->first, b->rows, &r->in);
-    for (size_t k = 0; k < table->nused && !st; k++)
-        yk__cells_bind(&r->cells, k, yk_parquet_values_of(r->in, k));
+        st = yk_parquet_read(t->file, b->group, column, used->nused, b->first, b->rows, &r->in);
+    for (size_t k = 0; k < used->nused && !st; k++)
+        yk__cells_bind(cells, k, yk_parquet_values_of(r->in, k));
     free(column);
     return st;
 }
 
-void yk__parquet_rows_close(yk__parquet_rows *r)
+static yk_status parquet_reader_open(yk_reader *base)
 {
-    yk__cells_close(&r->cells);
+    parquet_source *s = (parquet_source *)base->source;
+    parquet_reader *r = (parquet_reader *)base;
+    r->block = &s->block[base->block];
+    return open_rows(s, &s->table[r->block->table], r);
+}
+
+static void parquet_reader_close(yk_reader *base)
+{
+    parquet_reader *r = (parquet_reader *)base;
+    yk__cells_close(&r->base.cells);
     yk_parquet_reader_free(r->in);
 }
 
-static yk_status parquet_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
+static yk_status parquet_reader_check(const yk_reader *r)
 {
-    return yk__cells_next(&((yk__parquet_rows *)r)->cells, r, rows, max, got_out);
-}
-
-static const char *parquet_cell(const yk_reader *r, size_t i, size_t k)
-{
-    return yk__cells_carried(&((const yk__parquet_rows *)r)->cells, i, k);
+    return yk_parquet_unchanged(((const parquet_reader *)r)->in);
 }
 
 static yk_status parquet_count(yk_reader *r, uint64_t *out)
 {
     *out =
-        r->source->skip_bad ? UINT64_MAX : ((yk__parquet_rows *)r)->block->rows; /* bad rows have no number */
+        r->source->skip_bad ? UINT64_MAX : ((parquet_reader *)r)->block->rows; /* bad rows have no number */
     return YK_OK;
 }
 
-static yk_status parquet_reader_open(yk_reader *base)
+/* ---- the pass that finds values and means */
+
+/* row: the number of the first row; NULL: all rows count, not only those of the source's part. */
+static yk_status fit_table(parquet_source *s, const table *t, uint64_t *row, yk_fit *fit)
 {
-    yk__parquet *s = (yk__parquet *)base->source;
-    yk__parquet_rows *r = (yk__parquet_rows *)base;
-    r->block = &s->block[base->block];
-    return yk__parquet_rows_open(s, &s->table[r->block->table], r);
+    yk_status st = YK_OK;
+    for (size_t g = 0; g < t->file->ngroups && !st; g++) {
+        const block all = {.group = g, .rows = t->file->group[g].rows};
+        parquet_reader r = {.block = &all};
+        if (!(st = open_rows(s, t, &r)))
+            st = yk__cells_fit(&r.base, row, fit);
+        parquet_reader_close(&r.base.base);
+    }
+    return st;
 }
 
-static void parquet_reader_close(yk_reader *base)
+static yk_status pass(void *source, yk_fit *fit, const char *where)
 {
-    yk__parquet_rows_close((yk__parquet_rows *)base);
+    parquet_source *s = source;
+    yk_files others = {0};
+    table *tables = where ? NULL : s->table;
+    yk_status st = where ? yk_files_find(where, &others) : YK_OK;
+    if (!st && where)
+        st = open_tables(s->cells.tabular.own, &others, &tables);
+    uint64_t row = 0;
+    for (size_t i = 0; i < (where ? others.n : s->base.files.n) && !st; i++)
+        st = fit_table(s, &tables[i], where ? NULL : &row, fit);
+    if (!st && !yk_fit_rows(fit))
+        st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", s->base.base.spec);
+    if (where)
+        close_tables(tables, others.n);
+    yk_files_fini(&others);
+    return st;
 }
 
-static yk_status parquet_reader_check(const yk_reader *base)
+/* ---- the source */
+
+/* The columns that are used can be read in all files. */
+static yk_status check_used(const parquet_source *s)
 {
-    return yk_parquet_unchanged(((const yk__parquet_rows *)base)->in);
+    yk_status st = YK_OK;
+    for (size_t k = 0; k < s->cells.nused; k++)
+        for (size_t f = 0; f < s->base.files.n && !st; f++)
+            st = yk_parquet_readable(s->table[f].file, s->table[f].column[s->cells.used[k]]);
+    return st;
+}
+
+static yk_status parquet_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+{
+    parquet_source *s = (parquet_source *)source;
+    uint64_t rows = 0;
+    yk_status st;
+    if ((st = yk_tabular_init(&s->cells.tabular, source, spec, o)) ||
+        (st = yk_files_find(spec->where, &s->base.files)) ||
+        (st = open_tables(s->cells.tabular.own, &s->base.files, &s->table)) ||
+        (st = yk_tabular_columns(&s->cells.tabular)) || (st = yk__cell_table_choose(&s->cells)) ||
+        (st = check_used(s)) || (st = add_blocks(s)))
+        return st;
+    for (size_t i = 0; i < s->base.files.n; i++)
+        rows += s->table[i].file->rows;
+    source->files = s->base.files.n;
+    source->bytes = source->disk_bytes = s->base.files.bytes;
+    source->examples = source->skip_bad || s->cells.part.on ? 0 : rows;
+    return yk_tabular_finish(&s->cells.tabular, rows, split, pass, s);
+}
+
+static void parquet_free(yk_source *source)
+{
+    parquet_source *s = (parquet_source *)source;
+    close_tables(s->table, s->base.files.n);
+    yk__cell_table_fini(&s->cells);
+    free(s->block);
+    yk__file_free(source);
 }
 
 const yk_source_ops yk__parquet_source = {
@@ -81,14 +255,14 @@ const yk_source_ops yk__parquet_source = {
     .options = "split-by " YK_TABULAR_KEYS,
     .record = "row",
     .by_number = true,
-    .source_size = sizeof(yk__parquet),
-    .reader_size = sizeof(yk__parquet_rows),
-    .open = yk__parquet_open,
-    .free = yk__parquet_free,
+    .source_size = sizeof(parquet_source),
+    .reader_size = sizeof(parquet_reader),
+    .open = parquet_open,
+    .free = parquet_free,
     .reader_open = parquet_reader_open,
     .reader_close = parquet_reader_close,
     .reader_check = parquet_reader_check,
-    .next = parquet_next,
-    .cell = parquet_cell,
+    .next = yk__cells_next,
+    .cell = yk__cells_carried,
     .count = parquet_count,
 };
