@@ -380,7 +380,7 @@ static void columns_are_matched_by_name(void **state)
         char first[512];
         snprintf(first, sizeof first, "%s", csv(train, option[i]));
         yk_schema *s = schema_of(first);
-        assert_string_equal(yk_schema_label(s)->name, "click");
+        assert_string_equal(yk_schema_first(s, YK_COLUMN_LABEL)->name, "click");
         expect_equal_rows(first, csv(moved, i == 3 ? "?fields=1" : ""), &(yk_source_options){.schema = s});
         yk_schema_free(s);
     }

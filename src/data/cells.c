@@ -194,14 +194,6 @@ static bool has_plain_columns(const yk__cells *c)
     return true;
 }
 
-static bool has_bad_number(const yk__cells *c)
-{
-    bool bad = false;
-    for (size_t k = 0; k < c->numbers; k++)
-        bad |= c->cell[c->number[k]].bad;
-    return bad;
-}
-
 /* Memory for n more rows. */
 static yk_status reserve_plain(const yk__cells *c, yk_rows *rows, size_t n)
 {
@@ -311,7 +303,9 @@ static yk_status next_batch(yk__cell_reader *r)
             st = hash_texts(c->table->tabular.schema, &c->cell[k], c->n);
         else if (c->cell[k].treatment == YK__CELL_NUMBER)
             scale_numbers(c->table, &c->cell[k], c->n);
-    c->plain = has_plain_columns(c) && !has_bad_number(c);
+    c->plain = has_plain_columns(c);
+    for (size_t k = 0; k < c->numbers; k++)
+        c->plain &= !c->cell[c->number[k]].bad;
     return st;
 }
 

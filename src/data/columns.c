@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <strings.h>
 
-enum { MAX_LABEL = 1000000 };
-
 /* ---- lists of words */
 
 yk_status yk__words_split(const char *list, bool trim, yk__names *out)
@@ -135,8 +133,8 @@ bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeri
 static bool class_of_number(yk_tabular *t, double v, int32_t *out)
 {
     const yk_schema *s = t->schema;
-    if (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v ||
-        !yk__labels_agree(&t->labels_seen, (int32_t)v) || (s->nclasses && v >= (double)s->nclasses))
+    if (!yk__is_class(v) || !yk__labels_agree(&t->labels_seen, (int32_t)v) ||
+        (s->nclasses && v >= (double)s->nclasses))
         return false;
     *out = v < 0.0 ? 0 : (int32_t)v;
     return true;
@@ -257,7 +255,7 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
             out, 400,
             "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= chooses "
             "another column",
-            name, token, MAX_LABEL);
+            name, token, YK__MAX_LABEL);
 }
 
 void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, char out[400])

@@ -324,6 +324,15 @@ static yk_status refuse_fields(const yk_source *s, const char *why)
             : "set `field` in yoke_csr (in Python, fields=), with zeros for a single field");
 }
 
+/* The rows of a file or of the caller are not changed: makes a copy of them. */
+static yk_status copy_rows(yk_dataset *d)
+{
+    yk_rows_init(&d->loaded, d->kind, d->dim);
+    const yk_status st = yk_rows_append(&d->loaded, d->rows, 0, d->rows->n);
+    d->rows = &d->loaded;
+    return st;
+}
+
 /* Numbers the fields of rows without field numbers, if the model needs them. All processes of a job have the same rows in
  * memory here, and so the same result. */
 static yk_status number_fields(yk_dataset *d)
@@ -339,11 +348,8 @@ static yk_status number_fields(yk_dataset *d)
         return s->by_position ? YK_OK : refuse_fields(s, "streamed rows cannot be compared in advance");
     if (s->hashed_into)
         return refuse_fields(s, "the indices are hashed");
-    if (d->rows != &d->loaded) { /* those of a file or of the caller */
-        yk_rows_init(&d->loaded, d->kind, d->dim);
-        st = yk_rows_append(&d->loaded, d->rows, 0, d->rows->n);
-        d->rows = &d->loaded;
-    }
+    if (d->rows != &d->loaded)
+        st = copy_rows(d);
     if (!st && (st = yk_positions_number(s->positions, d->rows, &row)) == YK_EDATA) {
         char why[512];
         snprintf(why, sizeof why, "%s", yk_error());
@@ -473,11 +479,8 @@ yk_status yk_dataset_sample(yk_dataset *d, size_t max, yk_rows *out)
 yk_status yk_dataset_remap_keys(yk_dataset *d, const yk_keymap *map)
 {
     yk_status st = YK_OK;
-    if (d->rows && d->rows != &d->loaded && d->source->read_only) {
-        yk_rows_init(&d->loaded, d->kind, d->dim);
-        st = yk_rows_append(&d->loaded, d->rows, 0, d->rows->n);
-        d->rows = &d->loaded;
-    }
+    if (d->rows && d->rows != &d->loaded && d->source->read_only)
+        st = copy_rows(d);
     return st || !d->rows ? st : yk_keymap_rows(map, d->rows);
 }
 

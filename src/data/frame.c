@@ -314,7 +314,7 @@ static yk_status pass(void *source, yk_fit *fit, const char *files)
 /* The labels of the caller replace the column with their name, or are one more column. With a model, its schema has the name. */
 static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *model, yk_spec *spec)
 {
-    const yk_schema_column *known = model ? yk_schema_label(model) : NULL;
+    const yk_schema_column *known = model ? yk_schema_first(model, YK_COLUMN_LABEL) : NULL;
     const char *name = !model ? f->label : known ? known->name : "none";
     size_t i = 0;
     yk_status st = YK_OK;

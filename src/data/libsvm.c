@@ -21,8 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LABEL 1000000
-
 typedef struct {
     yk_text_source text;
     uint64_t base; /* the first index: 1 or 0 */
@@ -88,9 +86,9 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     out->target = (float)v;
     if (s->numbers && isfinite(out->target))
         return after;
-    if (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v)
+    if (!yk__is_class(v))
         return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
-                            yk__text_token(p, token), MAX_LABEL),
+                            yk__text_token(p, token), YK__MAX_LABEL),
                NULL;
     int32_t label = (int32_t)v;
     if (!yk__labels_agree(&s->seen, label))

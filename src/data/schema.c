@@ -68,10 +68,10 @@ yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *ty
     return YK_OK;
 }
 
-const yk_schema_column *yk_schema_label(const yk_schema *s)
+const yk_schema_column *yk_schema_first(const yk_schema *s, yk_column_role role)
 {
     for (size_t i = 0; i < s->ncolumns; i++)
-        if (s->column[i].role == YK_COLUMN_LABEL)
+        if (s->column[i].role == role)
             return &s->column[i];
     return NULL;
 }
@@ -359,7 +359,7 @@ yk_status yk_schema_parse(const char *text, const char *name, yk_schema **out)
 
 char *yk_schema_summary(const yk_schema *s)
 {
-    const yk_schema_column *label = yk_schema_label(s);
+    const yk_schema_column *label = yk_schema_first(s, YK_COLUMN_LABEL);
     yk_text t = {0};
     size_t ignored = 0;
     for (size_t i = 0; i < s->ncolumns; i++)

@@ -130,8 +130,8 @@ static inline bool yk_is_feature(const yk_schema_column *c)
     return c->role <= YK_COLUMN_CATEGORICAL;
 }
 
-/* The column with the label; NULL: none. */
-const yk_schema_column *yk_schema_label(const yk_schema *s);
+/* The first column with this role; NULL: none. */
+const yk_schema_column *yk_schema_first(const yk_schema *s, yk_column_role role);
 
 /* The slot of a hash, or the free slot where it would be. */
 static inline struct yk_schema_value *yk_schema_value_at(const yk_schema_values *v, uint64_t hash)

@@ -86,7 +86,7 @@ static yk_status match_positions(yk_tabular *t)
 {
     const yk_schema *m = t->options.schema, *s = t->own;
     const char *given = yk_spec_text(t->spec, "header", NULL);
-    const yk_schema_column *label = yk_schema_label(m);
+    const yk_schema_column *label = yk_schema_first(m, YK_COLUMN_LABEL);
     if (s->header != m->header && !given)
         return yk_fail(YK_EDATA,
                        "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
@@ -156,22 +156,13 @@ static yk_status compare_lists(const yk_tabular *t, const yk_schema_column *c, c
     return st;
 }
 
-/* The first column of the model with this role. */
-static const yk_schema_column *first_of(const yk_schema *m, yk_column_role role)
-{
-    for (size_t i = 0; i < m->ncolumns; i++)
-        if (m->column[i].role == role)
-            return &m->column[i];
-    return NULL;
-}
-
 /* An option that contradicts the model. */
 static yk_status compare_options(const yk_tabular *t)
 {
     const yk_schema *m = t->schema, *s = t->own;
-    const yk_schema_column *number = first_of(m, YK_COLUMN_NUMERIC),
-                           *category = first_of(m, YK_COLUMN_CATEGORICAL),
-                           *label = first_of(m, YK_COLUMN_LABEL);
+    const yk_schema_column *number = yk_schema_first(m, YK_COLUMN_NUMERIC),
+                           *category = yk_schema_first(m, YK_COLUMN_CATEGORICAL),
+                           *label = yk_schema_first(m, YK_COLUMN_LABEL);
     char name[80], here[24], there[24];
     yk_status st;
     if (number && yk_spec_text(t->spec, "scale", NULL) && s->scale != m->scale)

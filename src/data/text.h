@@ -59,6 +59,14 @@ yk_status yk__text_count(yk_reader *r, uint64_t *out);
         .reader_check = yk__file_reader_check, .next = yk__text_next, .count = yk__text_count                \
     }
 
+enum { YK__MAX_LABEL = 1000000 };
+
+/* Whether the number is the label of a class: -1, or a whole number from 0 on. */
+static inline bool yk__is_class(double v)
+{
+    return v >= -1.0 && v <= YK__MAX_LABEL && v == (double)(int32_t)v;
+}
+
 /* Whether the label, a class number or -1, is consistent with all labels so far: -1 occurs only with 1. *seen starts as 0; any
  * thread may call this. */
 bool yk__labels_agree(atomic_uint *seen, int32_t label);

@@ -27,8 +27,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-enum { MAX_LABEL = 1000000 };
-
 typedef struct {
     yk_text_source text;
     uint64_t features;
@@ -120,7 +118,7 @@ static yk_status bad_label(yk_text_reader *r, const char *p, const char *bar)
         return yk__text_bad(r, p, "no label; only yoke predict accepts lines without a label");
     return yk__text_bad(
         r, p, "the label '%s' is not a class: -1 and +1, or a whole number from %d to %d%s", token,
-        (int)((const vw *)r->base.base.source)->base, MAX_LABEL,
+        (int)((const vw *)r->base.base.source)->base, YK__MAX_LABEL,
         memchr(token, ':', strlen(token)) ? "; labels with costs or probabilities are not supported" : "");
 }
 
@@ -186,8 +184,7 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, label
         return parse_weights(r, p, bar, 1, &out->weight);
     const bool number = after != bar && parse_value(p, (size_t)(after - p), &v) && isfinite((float)v);
     out->target = (float)v;
-    if (!number ||
-        (!s->numbers && (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v || (s->base && v < 1.0))))
+    if (!number || (!s->numbers && (!yk__is_class(v) || (s->base && v < 1.0))))
         return bad_label(r, p, bar), false;
     const int32_t label = s->numbers ? 0 : (int32_t)v;
     if (!s->numbers && !yk__labels_agree(&s->seen, label))
