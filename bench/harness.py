@@ -37,6 +37,7 @@ class Bench:
         self.before = os.path.abspath(options.against) if options.against else None
         self.rounds = 1 if options.quick else 3
         self.directory = directory
+        self.seed = os.environ.get("YK_SEED", "1")
         self.peers = os.path.join(os.path.abspath(os.environ.get("YK_PEERS", "none")), "bin", "python")
         self.mnist = os.path.join(os.path.abspath(os.environ.get("YK_DATA", "none")), "mnist")
         self.made = {}
@@ -53,7 +54,7 @@ class Bench:
     def train(self, *options, prefix=(), program=None):
         """yoke train: its JSON summary, and the seconds that the whole process took."""
         given = [o for o in options if o not in TCP]
-        command = [*prefix, program or self.yoke, "train", *given, "--seed", "1", "--json", "--quiet", "--out", "none"]
+        command = [*prefix, program or self.yoke, "train", *given, "--seed", self.seed, "--json", "--quiet", "--out", "none"]
         start = time.perf_counter()
         out = self.run(command, TCP_ENVIRONMENT if len(given) < len(options) else {})
         seconds = time.perf_counter() - start

@@ -77,10 +77,15 @@ assert a == b, (a, b)'
     holds "$(field lr) >= 1"
 }
 
-@test "a run that is too short for a search uses the default" {
-    try train --model logreg --data "$clicks" --steps 5 --lr auto --json --out none
-    expect 0 'too short for a search'
-    [ "$(field lr)" = 0.1 ]
+@test "a run of 1,440 steps is searched; one that is too short, or has more parameters than it can set up, uses the default" {
+    try train --model softmax --data 'synth:digits?examples=1500&test=500' --epochs 60 --lr auto --json --out none
+    expect 0 'searched for'
+    holds "$(field steps) == 1440 and $(field lr) > 0.1"
+    for few in --steps=5 --hash-bits=20; do
+        try train --model logreg --data "$clicks" $few --lr auto --json --out none
+        expect 0 'too short, or its model too large, for a search'
+        [ "$(field lr)" = 0.1 ]
+    done
 }
 
 @test "what --lr auto cannot do is an error with a remedy" {

@@ -2,20 +2,20 @@
  *
  * Candidates are multiples of the default rates of all groups whose rate is searched. Each trains a model from the start of the
  * run, in one thread, with steps as in the run, on shuffled rows of the training data; other rows are held back to measure the
- * loss. After each round, the best candidates continue (successive halving), and always the default:
+ * loss. After each round, the best candidates continue (successive halving):
  *
- *     round      0          1          2
- *     steps      h          3 h        9 h
- *     trials     9          4 or 5     2 or 3
+ *     round      0          1                 2
+ *     steps      h          4 h               16 h
+ *     trials     9          4 to 6            2
  *
  * As many trials run at the same time as there are cores: each core is a lane. The cost is planned in steps, not in seconds, so the
  * same run on the same host chooses the same rate: a lane trains for a share of the steps that a worker of the run takes. The
- * time of a step is measured only to end a search that would take more than 30 s, and to find that the set-up of the trials
- * would take too long.
+ * time of a step is measured only to shorten a search that would take more than 30 s. There is no search if there are no steps for
+ * one, because the run is too short, or the set-up of the trials takes too long.
  *
  * A short run favors large rates. The longer a run, the less of its loss is the initial error, which decreases faster at a large
- * rate, and the more is noise, which is smaller at a small rate. So the rate with the smallest loss is not chosen if one nearer to
- * the default makes nearly the same progress.
+ * rate, and the more is noise, which is smaller at a small rate. So most steps are those of the last round, and in all rounds, the rate
+ * with the smallest loss does not win if one nearer to the default is nearly as good.
  */
 #include "train/setup.h"
 
@@ -35,12 +35,8 @@ enum {
     CANDIDATES = YK_LR_CANDIDATES,
     DEFAULT = CANDIDATES / 2,
     ROUNDS = YK_LR_ROUNDS,
-    GROWTH = 3,       /* of the number of steps, from round to round */
-    MIN_STEPS = 5,    /* of the first round */
-    TIMED_PART = 256, /* of the run: the steps that are timed before the others */
-    MIN_TIMED = 4,
-    MAX_TIMED = 1000,
-    MIN_HELD = YK__EVAL_BATCH,
+    GROWTH = 4,                    /* of the number of steps, from round to round */
+    MIN_HELD = 2 * YK__EVAL_BATCH, /* fewer batches do not show the noise */
     MAX_HELD = 4096,
     MAX_ROWS = 1 << 18 /* that are read of a stream */
 };
@@ -48,11 +44,10 @@ enum {
 static const double factors[CANDIDATES] = {0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0};
 
 #define MAX_SECONDS 30.0
-#define MAX_SHARE   0.1 /* of the time of the run */
-#define SHARE       0.05 /* the same that is planned: rows are read for the first time, and cores share memory */
-#define MAX_SETUP   0.02 /* the same for the parameters of the trials */
+#define MAX_SHARE   0.1  /* of the time of the run */
+#define PLANNED     0.75 /* of both: rows are read for the first time, and cores share memory */
 #define MAX_MEMORY  0.25 /* of the available memory */
-#define SMALL       0.05 /* of the progress of the best candidate */
+#define SMALL       0.05 /* of the loss of the untrained model */
 
 typedef struct {
     yk_local *store;
@@ -73,7 +68,7 @@ typedef struct {
     int lanes;
     double held_weight;   /* of the examples that are held back */
     double started;       /* base/clock.h */
-    double setup, step;   /* CPU seconds */
+    double step;          /* CPU seconds */
     double untrained;     /* the loss before the first step */
     uint64_t first, last; /* steps of the first and of the last round */
     trial trial[CANDIDATES];
@@ -304,46 +299,45 @@ static double excess(const search *s, int a, int b)
 
 static int best_of(const search *s)
 {
-    int best = DEFAULT;
-    for (int i = 0; i < s->n; i++)
+    int best = s->active[0];
+    for (int i = 1; i < s->n; i++)
         if (mean_loss(s, s->active[i]) < mean_loss(s, best))
             best = s->active[i];
     return best;
 }
 
-/* Records the round, and unless it is the last one, keeps the better half and the default. Losses have one minimum as a function
- * of the rate, so the better half is around the best one, rather on the side of the default. */
-static void halve(search *s)
-{
-    yk_lr_search *out = s->out;
-    const int best = best_of(s), side = best > DEFAULT ? -1 : 1, half = s->n / 2;
-    int kept = 0;
-    out->steps[out->rounds] = s->to;
-    for (int i = 0; i < s->n; i++)
-        out->loss[out->rounds][s->active[i]] = mean_loss(s, s->active[i]);
-    if (++out->rounds == ROUNDS)
-        return;
-    for (int i = 0; i < s->n; i++) {
-        const int k = s->active[i], from = (k - best) * side;
-        const bool near = from >= 0 ? from <= half / 2 : -from <= (half - 1) / 2;
-        if ((near && !s->trial[k].ended) || k == DEFAULT)
-            s->active[kept++] = k;
-    }
-    s->n = kept;
-}
-
-/* The nearest rate to the default that makes nearly the progress of the best one, as far as the noise can tell. */
+/* The nearest rate to the default that is nearly as good as the best one, as far as the noise can tell. */
 static int winner(const search *s)
 {
     const int best = best_of(s);
-    const double progress = s->untrained - mean_loss(s, best), small = SMALL * fmax(progress, 0.0);
     int chosen = best;
     for (int i = 0; i < s->n; i++) {
         const int k = s->active[i];
-        if (excess(s, k, best) <= small && abs(k - DEFAULT) < abs(chosen - DEFAULT))
+        if (excess(s, k, best) <= SMALL * s->untrained && abs(k - DEFAULT) < abs(chosen - DEFAULT))
             chosen = k;
     }
     return chosen;
+}
+
+/* Records the round, and keeps the best rates: losses have one minimum as a function of the rate, so they are around the best one,
+ * rather on the side of the default. The winner is kept in any case, and the default in the first round. */
+static void halve(search *s)
+{
+    yk_lr_search *out = s->out;
+    const bool first = !out->rounds;
+    const int best = best_of(s), won = winner(s), side = best > DEFAULT ? -1 : 1, half = first ? 4 : 2;
+    int kept = 0;
+    out->chosen = won;
+    out->steps[out->rounds] = s->to;
+    for (int i = 0; i < s->n; i++) {
+        const int k = s->active[i], from = (k - best) * side;
+        const bool near = from >= 0 ? from <= half / 2 : -from <= (half - 1) / 2;
+        out->loss[out->rounds][k] = mean_loss(s, k);
+        if (k == won || (first && k == DEFAULT) || (near && (k == best || first || best == won)))
+            s->active[kept++] = k;
+    }
+    s->n = kept;
+    out->rounds++;
 }
 
 /* ---- the rows ---- */
@@ -374,10 +368,10 @@ static yk_status read_rows(search *s)
     return st;
 }
 
-/* Holds rows back: a 48th of the examples of a lane, so that evaluations take about a fifth of the time. */
+/* Holds rows back: a 24th of the examples of a lane, so that evaluations take about a fifth of the time. */
 static void hold_back(search *s, double steps)
 {
-    const double wanted = fmin(steps * (double)s->batch / 48.0, (double)s->nrows / 5.0);
+    const double wanted = fmin(steps * (double)s->batch / 24.0, (double)s->nrows / 5.0);
     s->held = (size_t)fmin(wanted, MAX_HELD) / YK__EVAL_BATCH * YK__EVAL_BATCH;
     s->held_weight = 0.0;
     for (size_t i = 0; i < s->held; i++)
@@ -392,10 +386,27 @@ static uint64_t turns(const search *s, int n)
     return (uint64_t)((n + s->lanes - 1) / s->lanes);
 }
 
+/* The set-up of a trial as a number of steps, by the parameters that each of them writes. */
+static double setup_steps(const search *s)
+{
+    const yk__trainer *t = s->t;
+    double all = 0.0, written = 0.0;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        const yk_group *group = &t->model->group[g];
+        const double floats = (double)yk_group_floats(group),
+                     each = 1.0 + yk_optim_rule_of(t->group[g].optim.kind)->slots;
+        const bool sparse = group->keyed && s->rows->start;
+        const double entries = sparse ? (double)s->rows->start[s->rows->n] / (double)s->rows->n : 0.0;
+        all += each * floats;
+        written += each * (sparse ? fmin(floats, (double)s->batch * entries * (double)group->width) : floats);
+    }
+    return all / written;
+}
+
 /* Chooses the steps of the rounds, if a lane may train for this many. */
 static void plan_rounds(search *s, double steps)
 {
-    static const int trials[ROUNDS] = {CANDIDATES, 5, 3}; /* at most */
+    static const int trials[ROUNDS] = {CANDIDATES, 6, 2}; /* at most */
     uint64_t parts = 0, evaluations = 0, before = 0, now = 1;
     hold_back(s, steps);
     for (int k = 0; k < ROUNDS; k++) {
@@ -404,34 +415,28 @@ static void plan_rounds(search *s, double steps)
         before = now;
         now *= GROWTH;
     }
-    /* a prediction takes up to as long as a gradient */
-    steps -= (double)(evaluations * s->held) / (double)s->batch;
+    steps -= setup_steps(s) * (double)(1 + turns(s, CANDIDATES));
+    steps -= 0.5 * (double)(evaluations * s->held) / (double)s->batch; /* a prediction: half of a gradient */
     s->first = steps > 0.0 ? (uint64_t)steps / parts : 0;
     s->last = s->first * before;
 }
 
-/* Times the set-up and the steps of a trial of the default, and evaluates the untrained model. */
+/* Times the steps of a trial of the default, and evaluates the untrained model. */
 static yk_status measure(search *s)
 {
-    const uint64_t part = s->run_steps / (TIMED_PART * (uint64_t)s->t->plan->workers),
-                   timed = part < MIN_TIMED   ? MIN_TIMED
-                           : part > MAX_TIMED ? MAX_TIMED
-                                              : part;
     trial *r = &s->trial[DEFAULT];
+    uint64_t k = 0;
     lane l;
-    const double begin = yk_thread_seconds();
     yk_status st = lane_init(&l, s);
     if (!st)
         st = start_trial(s, DEFAULT);
-    const double ready = yk_thread_seconds();
     if (!st && !r->ended)
         st = judge(&l, r);
     s->untrained = mean_loss(s, DEFAULT);
-    const double judged = yk_thread_seconds();
-    for (uint64_t k = 0; !st && !r->ended && k < timed; k++)
+    const double begin = yk_thread_seconds(), end = yk_now() + MAX_SECONDS / 10.0;
+    for (; !st && !r->ended && (!k || (k < s->first && yk_now() < end)); k++)
         st = step(&l, r, k);
-    s->setup = ready - begin;
-    s->step = (yk_thread_seconds() - judged) / (double)timed;
+    s->step = (yk_thread_seconds() - begin) / (double)(k ? k : 1);
     lane_fini(&l);
     yk_local_free(r->store);
     *r = (trial){0};
@@ -451,7 +456,7 @@ static yk_status run_rounds(search *s)
     return st;
 }
 
-static yk_status find(search *s, int *chosen_out)
+static yk_status find(search *s)
 {
     const yk_plan *p = s->t->plan;
     yk_status st = read_rows(s);
@@ -460,20 +465,14 @@ static yk_status find(search *s, int *chosen_out)
     const uint64_t known = (s->nrows / s->batch) * (p->epochs == UINT64_MAX ? 1 : p->epochs);
     s->run_steps = p->run_steps == UINT64_MAX ? known : p->run_steps;
     const double each = (double)s->run_steps / p->workers; /* steps, if a lane trained as much as a worker */
-    plan_rounds(s, SHARE * each);
-    if (s->first < MIN_STEPS || s->held < MIN_HELD || (st = measure(s)))
+    plan_rounds(s, PLANNED * MAX_SHARE * each);
+    if (!s->first || s->held < MIN_HELD || (st = measure(s)))
         return st;
-    const double run = s->t->result->load_seconds + each * s->step,
-                 overhead = s->setup * (double)(1 + turns(s, CANDIDATES));
-    plan_rounds(s, SHARE * fmin(each, MAX_SECONDS / MAX_SHARE / s->step));
-    if (s->first < MIN_STEPS || overhead > MAX_SETUP * fmin(run, MAX_SECONDS / MAX_SHARE))
+    plan_rounds(s, PLANNED * fmin(MAX_SHARE * each, MAX_SECONDS / s->step));
+    if (!s->first)
         return YK_OK;
     st = run_rounds(s);
-    if (st == YK_ESTOP && !yk__is_stopped(s->t)) /* late */
-        return YK_OK;
-    if (!st)
-        *chosen_out = winner(s);
-    return st;
+    return st == YK_ESTOP && !yk__is_stopped(s->t) ? YK_OK : st; /* late: the complete rounds decide */
 }
 
 /* Lanes for which there is memory; 0: none, because the stores of all trials are too large. */
@@ -497,7 +496,9 @@ static void print_search(const yk__trainer *t)
     const yk_lr_search *s = &t->result->search;
     yk_text line = {0};
     if (!s->rounds) {
-        yk_note("--lr auto: the run is too short for a search: the default, %g, is used", s->lr[DEFAULT]);
+        yk_note(
+            "--lr auto: the run is too short, or its model too large, for a search: the default, %g, is used",
+            s->lr[DEFAULT]);
         return;
     }
     for (int k = 0; k < s->rounds; k++)
@@ -536,7 +537,7 @@ static yk_status search_here(yk__trainer *t)
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "searching for the learning rate");
     s.lanes = usable_lanes(&s);
     if (s.lanes)
-        st = find(&s, &out->chosen);
+        st = find(&s);
     for (int i = 0; i < CANDIDATES; i++)
         yk_local_free(s.trial[i].store);
     yk_rows_fini(&s.read);
