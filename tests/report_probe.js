@@ -9,7 +9,7 @@
   const at = (e, kind, x, y) => e.dispatchEvent(new PointerEvent(kind, { clientX: x, clientY: y, bubbles: true }));
 
   all("details").forEach((d) => { d.open = true; });
-  all("[id^=data-]").forEach((d) => check(all(`svg[data-f="${d.id.slice(5)}"]`).length > 0, `${d.id} is not drawn`));
+  all("figure > [id^=data-]").forEach((d) => check(all(`svg[data-f="${d.id.slice(5)}"]`).length > 0, `${d.id} is not drawn`));
 
   // every plot has its points, and shows their values
   const inspect = (svg) => {

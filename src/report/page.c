@@ -36,15 +36,17 @@ static void cell(const yk_column *col, const yk_cell *v, yk_text *out)
                   : isfinite(v->number) ? ""
                                         : " class=\"no\"");
     yk_text_number(out, v->number, 9);
-    yk_text_add(out, "\"");
-    if (isfinite(v->spread)) {
-        yk_text_add(out, " data-s=\"");
-        yk_text_number(out, v->spread, 4);
-        yk_text_add(out, "\"");
-    }
-    yk_text_print(out, ">%s", mean);
+    yk_text_print(out, "\">%s", mean);
     if (isfinite(v->spread) && *s)
         yk_text_print(out, " <span class=\"pm\">\u00b1 %s</span>", s);
+}
+
+/* The CSV of a figure or table, for page.js. Takes it. */
+static void page_data(const char *kind, const char *id, yk_text *csv, yk_text *out)
+{
+    yk_html(out, "<div hidden id=\"data-%s%s\">%s</div>\n", kind, id, csv->s ? csv->s : "");
+    out->status = out->status ? out->status : csv->status;
+    yk_text_fini(csv);
 }
 
 static void page_table(const yk_table *t, const yk_compare *c, yk_text *out)
@@ -78,8 +80,11 @@ static void page_table(const yk_table *t, const yk_compare *c, yk_text *out)
     }
     yk_html(out,
             "</tbody></table></div><div class=\"foot\"><p class=\"note\">%s</p><button class=\"csv\" "
-            "type=\"button\" data-t=\"table-%s\">CSV</button></div>\n",
+            "type=\"button\" data-f=\"table-%s\">CSV</button></div>\n",
             t->note ? t->note : "", t->id);
+    yk_text csv = {0};
+    yk_table_csv(t, &csv);
+    page_data("table-", t->id, &csv, out);
 }
 
 static void page_legend(const yk_compare *c, yk_text *out)
@@ -98,28 +103,17 @@ static void page_legend(const yk_compare *c, yk_text *out)
 /* The legend of a figure whose lines are not runs. */
 static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
 {
-    bool bars = f->kind == YK_BARS, of_runs = f->run < 0 && !f->x_title;
-    bool histogram = f->kind == YK_HISTOGRAM && c->groups > 1;
-    if (f->kind == YK_MATRIX || (!bars && !histogram && (f->n < 2 || of_runs)))
+    const bool lines = f->kind == YK_LINES, of_runs = lines ? f->run < 0 && !f->x_title : c->groups < 2;
+    if (f->kind != YK_BARS && of_runs)
         return;
-    yk_text_add(out, "<ul class=\"legend\">");
-    for (size_t i = 0; i < (bars ? (size_t)YK_PHASES : f->n); i++) {
-        bool any = !bars;
-        for (size_t k = 0; bars && k < f->n; k++)
-            any |= i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
-        if (!any)
-            continue;
+    yk_text_add(out, yk_figure_entries(f) ? "<ul class=\"legend\">" : "");
+    for (size_t i = 0; i < yk_figure_entries(f); i++) {
         char class[16];
-        if (bars)
-            snprintf(class, sizeof class, "b p%zu", i);
-        else if (histogram)
-            snprintf(class, sizeof class, "b f%d", f->series[i].color % YK_COLORS);
-        else
-            yk_series_class(&f->series[i], class);
-        yk_html(out, "<li><i class=\"k %s\"></i>%s</li>", class,
-                bars ? yk_stacked[i].text : f->series[i].name);
+        const char *name = yk_figure_entry(f, i, class);
+        if (name)
+            yk_html(out, "<li><i class=\"k %s%s\"></i>%s</li>", lines ? "" : "b ", class, name);
     }
-    yk_text_add(out, "</ul>");
+    yk_text_add(out, yk_figure_entries(f) ? "</ul>" : "");
 }
 
 static void page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out)
@@ -132,19 +126,10 @@ static void page_figure(const yk_figure *f, const char *caption, const yk_compar
     yk_text_add(out, "</figcaption>");
     for (int x = 0; x < yk_figure_drawings(f); x++)
         yk_figure_draw(f, (yk_x)x, YK_DRAW_PAGE, out);
+    yk_text csv = {0};
+    yk_figure_csv(f, &csv);
+    page_data("", f->id, &csv, out);
     yk_text_add(out, "</figure>\n");
-}
-
-/* The points of all figures, as in their CSV files, for page.js. */
-static void page_data(const yk_figures *fs, yk_text *out)
-{
-    for (size_t i = 0; i < fs->n; i++) {
-        yk_text csv = {0};
-        yk_figure_csv(&fs->figure[i], &csv);
-        yk_html(out, "<div hidden id=\"data-%s\">%s</div>\n", fs->figure[i].id, csv.s ? csv.s : "");
-        out->status = out->status ? out->status : csv.status;
-        yk_text_fini(&csv);
-    }
 }
 
 /* ---- one run: verdict, processes, alerts, options, and the command to run it again ---- */
@@ -737,7 +722,6 @@ void yk_page_write(const yk_page *p, yk_text *out)
     yk_text_add(out, "</main>\n");
     footer(p, out);
     yk_text_add(out, "<div id=\"tip\" role=\"status\"></div>\n");
-    page_data(p->figures, out);
     yk_text_add(out, "<script>\n");
     yk_text_put(out, (const char *)yk_embedded_report_page_js, yk_embedded_report_page_js_size);
     yk_text_add(out, "</script>\n</body>\n</html>\n");

@@ -1,4 +1,5 @@
-/* The page: one HTML file that needs no other file, network or font. It is complete without JavaScript.
+/* The page: one HTML file that needs no other file, network or font. It is complete without JavaScript. Each figure and table has its
+ * CSV beside it, hidden: page.js reads and saves it.
  *
  *     verdict            the bottleneck of a run, or the main results of several; the main numbers
  *     warnings
@@ -8,7 +9,6 @@
  *     comparisons        batch sizes, workers, modes, with their plots
  *     time, resources    phases, staleness; CPU, memory, network, disk
  *     each run           its processes, alerts and options, and the command to run it again
- *     #data-ID           the points of each plot, for page.js
  *
  * page.css and page.js are compiled into the program.
  *

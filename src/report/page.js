@@ -1,5 +1,5 @@
 // Optional features of a report: tooltips, hiding and highlighting runs, sorting tables, CSV, the theme. The page is complete without
-// them. Attributes of the plots describe their axes; the points of a figure are in #data-ID, as CSV.
+// them. Attributes of the plots describe their axes; #data-ID has the CSV of a figure or table.
 "use strict";
 (() => {
   const root = document.documentElement, all = (s, from = document) => [...from.querySelectorAll(s)];
@@ -180,22 +180,12 @@
   });
 
   // ---- CSV of a table or of a figure
-  const quote = (s) => /[",\n]/.test(s) ? '"' + s.replaceAll('"', '""') + '"' : s;
-  const save = (name, text) => {
+  all(".csv").forEach((b) => b.addEventListener("click", () => {
     const a = document.createElement("a");
-    a.href = URL.createObjectURL(new Blob([text.replaceAll("\n", "\r\n")], { type: "text/csv" }));
-    a.download = name + ".csv";
+    a.href = URL.createObjectURL(new Blob([csv(b.dataset.f).replaceAll("\n", "\r\n")], { type: "text/csv" }));
+    a.download = b.dataset.f + ".csv";
     a.click();
     setTimeout(() => URL.revokeObjectURL(a.href), 1000);
-  };
-  all(".csv").forEach((b) => b.addEventListener("click", () => {
-    if (b.dataset.f) return save(b.dataset.f, csv(b.dataset.f));
-    const table = document.getElementById(b.dataset.t);
-    const spreads = [...table.rows[0].cells].map((_, k) => [...table.tBodies[0].rows].some((r) => "s" in r.cells[k].dataset)); // columns with a deviation
-    save(b.dataset.t, [...table.rows].map((r, i) => [...r.cells].flatMap((c, k) => {
-      const text = "v" in c.dataset ? c.dataset.v : c.textContent.trim();
-      return spreads[k] ? [text, i ? c.dataset.s : text + " (standard deviation)"] : [text];
-    }).map((v) => quote(String(v ?? ""))).join(",") + "\n").join(""));
   }));
 
   // ---- links to a run open its details; printing opens all

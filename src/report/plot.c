@@ -49,57 +49,55 @@ static double text_width(const char *s)
     return 7.4 * n;
 }
 
-/* Entries of the legend. */
-static size_t entries(const yk_figure *f)
+size_t yk_figure_entries(const yk_figure *f)
 {
-    if (f->kind != YK_BARS)
-        return f->n > 1 && f->kind != YK_MATRIX ? f->n : 0;
-    for (size_t k = 0; k < f->n; k++)
-        for (size_t i = YK_WORKER_PHASES; i < f->series[k].n; i++)
-            if (f->series[k].point[i].y > 0.0) /* a server */
-                return YK_PHASES;
-    return YK_WORKER_PHASES;
+    const bool none = f->kind == YK_MATRIX || (f->kind == YK_LINES && f->n < 2);
+    return f->kind == YK_BARS ? YK_PHASES : none ? 0 : f->n;
 }
 
-static const char *entry_name(const yk_figure *f, size_t i)
+const char *yk_figure_entry(const yk_figure *f, size_t i, char *class)
 {
-    return f->kind == YK_BARS ? yk_stacked[i].text : f->series[i].name;
+    bool any = f->kind != YK_BARS;
+    for (size_t k = 0; !any && k < f->n; k++)
+        any = i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
+    if (f->kind == YK_LINES)
+        yk_series_class(&f->series[i], class);
+    else if (f->kind == YK_BARS)
+        snprintf(class, 16, "p%d", (int)i);
+    else
+        snprintf(class, 16, "f%d", f->series[i].color % YK_COLORS);
+    return !any ? NULL : f->kind == YK_BARS ? yk_stacked[i].text : f->series[i].name;
 }
 
-/* The position of an entry of the legend, in columns as wide as the longest entry; returns the height of the legend. */
-static double place_legend(const yk_figure *f, size_t entry, double *x_out, double *y_out)
+/* The legend, in columns as wide as the longest entry; returns its height. out NULL: only measures it. */
+static double draw_legend(const yk_figure *f, double top, yk_text *out)
 {
     enum { MARGIN = 10 };
-    double widest = 0.0;
-    const size_t n = entries(f);
-    if (!n)
-        return 0.0;
-    for (size_t i = 0; i < n; i++)
-        widest = fmax(widest, 38.0 + text_width(entry_name(f, i)));
+    double widest = 1.0;
+    size_t n = 0, at = 0;
+    char class[16];
+    const char *name;
+    for (size_t i = 0; i < yk_figure_entries(f); i++)
+        if ((name = yk_figure_entry(f, i, class))) {
+            widest = fmax(widest, 38.0 + text_width(name));
+            n++;
+        }
     size_t columns = (size_t)((YK__WIDTH - MARGIN) / widest);
     columns = columns < 1 ? 1 : columns < n ? columns : n;
-    *x_out = MARGIN + (double)(entry % columns) * widest;
-    *y_out = 14.0 + 17.0 * (double)(entry / columns);
-    return 24.0 + 17.0 * (double)((n - 1) / columns);
-}
-
-static void draw_legend(const yk_figure *f, double top, yk_text *out)
-{
-    for (size_t i = 0; i < entries(f); i++) {
-        double x = 0.0, y = 0.0;
-        char class[16];
-        place_legend(f, i, &x, &y);
-        y += top;
-        if (f->kind != YK_LINES) {
-            const bool bars = f->kind == YK_BARS;
-            yk_text_print(out, "<rect class=\"%c%d\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>",
-                          bars ? 'p' : 'f', bars ? (int)i : f->series[i].color % YK_COLORS, x, y - 9.0);
-        } else {
-            yk_series_class(&f->series[i], class);
+    for (size_t i = 0; out && i < yk_figure_entries(f); i++) {
+        const double x = MARGIN + (double)(at % columns) * widest,
+                     y = top + 14.0 + 17.0 * (double)(at / columns);
+        if (!(name = yk_figure_entry(f, i, class)))
+            continue;
+        if (f->kind == YK_LINES)
             yk_text_print(out, "<path class=\"key %s\" d=\"M%.1f %.1fh16\"/>", class, x, y - 4.0);
-        }
-        yk_html(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x + 20.0, y, entry_name(f, i));
+        else
+            yk_text_print(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>", class,
+                          x, y - 9.0);
+        yk_html(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x + 20.0, y, name);
+        at++;
     }
+    return n ? 24.0 + 17.0 * (double)((n - 1) / columns) : 0.0;
 }
 
 static void draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out)
@@ -112,7 +110,7 @@ static void draw_open(const yk_figure *f, const char *data, double height, yk_dr
         yk_text_print(out, "%s>", data);
         return;
     }
-    double x, y, all = height + 26.0 + place_legend(f, 0, &x, &y);
+    const double all = height + 26.0 + draw_legend(f, height, NULL);
     /* a long title is small */
     const double font = fmin(14.0, 12.0 * (YK__WIDTH - LEFT) / text_width(name));
     yk_html(out,

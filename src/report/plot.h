@@ -37,6 +37,10 @@ static inline int yk_figure_drawings(const yk_figure *f)
 
 void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out);
 
+/* The entries of a legend: bars have one for each phase. Returns its name, and sets its CSS classes; NULL: it does not occur. */
+size_t yk_figure_entries(const yk_figure *f);
+const char *yk_figure_entry(const yk_figure *f, size_t i, char *class /* [16] */);
+
 /* The CSS classes of a line: color and dash. */
 void yk_series_class(const yk_series *s, char *out /* [16] */);
 
