@@ -338,6 +338,23 @@ END
     grep -q "a run that read standard input cannot be resumed" stderr
 }
 
+@test "a model with one output needs no pass over dense data to count classes" {
+    seq 80 | awk 'BEGIN { print "a,b,y" } { print $1 % 7 ",0." $1 % 9 "," $1 % 2 }' >a.csv
+    for model in logreg linear; do
+        "$YOKE" train --model $model --data csv:- --out none --quiet --lr 0.001 --json <a.csv >piped
+        "$YOKE" train --model $model --data csv:a.csv --stream always --out none --lr 0.001 --json >read 2>stderr
+        run ! grep "reading all data once" stderr
+        final='import json, sys; print(json.load(open(sys.argv[1]))["train_loss"])'
+        [ "$(python3 -c "$final" piped)" = "$(python3 -c "$final" read)" ]
+    done
+    sed -i '70s/.$/3/' a.csv
+    run "$YOKE" train --model logreg --data csv:- --out none --quiet <a.csv
+    [ "$status" -eq 3 ]
+    [[ $output == *"an example has class 3, but 2 classes are expected; use --model softmax"* ]]
+    run "$YOKE" train --model logreg --data csv:- --out none </dev/null
+    [ "$output" = "yoke: error: -: is empty" ]
+}
+
 @test "convert: the output may replace the input" {
     ask gen "$small" --out a.libsvm
     cp a.libsvm b.libsvm

@@ -229,7 +229,8 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *ro
     line = yk__csv_skip_bom(line, &length);
     const char *const end = line + length;
     if (length == 0)
-        return yk_fail(YK_EDATA, "%s: the first line is empty", s->text.base.files.path[0]);
+        return yk_fail(YK_EDATA, all == t->end ? "%s: is empty" : "%s: the first line is empty",
+                       s->text.base.files.path[0]);
     if ((st = choose_delimiter(s, spec, line, end)) || (st = add_columns(s, t, line, end)))
         return st;
     s->table.own->header = yk_spec_u64(spec, "header", looks_like_header(s), 0, 1);

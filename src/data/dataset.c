@@ -307,7 +307,7 @@ static const char *find_unknown(const yk_dataset *d, const char **option_out)
     *option_out = !d->dim ? "--features N" : !d->fields ? "?nfields=N" : "?classes=N";
     if (!d->dim || !d->fields)
         return !d->dim ? "features" : "fields";
-    return !d->classes && d->kind != YK_ROWS_SPARSE ? "classes" : NULL;
+    return !d->classes && d->kind != YK_ROWS_SPARSE && !d->source->two_classes ? "classes" : NULL;
 }
 
 /* The model needs fields, but the rows have none. */
@@ -489,10 +489,11 @@ yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows)
     for (size_t i = 0; i < rows->n; i++)
         if ((uint32_t)rows->label[i] >= d->classes)
             return yk_fail(
-                YK_EDATA,
-                "%s: an example has class %d, but %u classes are expected; remove --features or use "
-                "--stream never, so that classes are counted first",
-                d->source->spec, rows->label[i], d->classes);
+                YK_EDATA, "%s: an example has class %d, but %u classes are expected; %s", d->source->spec,
+                rows->label[i], d->classes,
+                d->source->two_classes
+                    ? "use --model softmax, or change the labels"
+                    : "remove --features or use --stream never, so that classes are counted first");
     if (rows->dim > d->dim)
         return yk_fail(
             YK_EDATA,

@@ -198,6 +198,7 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     s->skip_bad = o->skip_bad;
     s->unlabeled = o->unlabeled;
     s->in_order = o->in_order;
+    s->two_classes = o->two_classes;
     s->carries = o->carry && s->ops->cell;
     s->names = o->names;
     yk_positions_init(&s->own_positions, 0);

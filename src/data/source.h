@@ -57,6 +57,7 @@ typedef struct {
     uint64_t skip_bad;  /* --skip-bad N: skips up to N bad records */
     bool unlabeled;     /* for predictions: rows without a label are not bad */
     bool numbers;       /* labels are numbers: rows get targets (core/rows.h) */
+    bool two_classes;   /* the model has one output: the number of classes need not be found */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     yk_hold_out hold_out;
@@ -134,7 +135,7 @@ struct yk_source {
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
     bool once; /* standard input, or a stream of the caller: it can be read once, and its size is not known */
-    bool unlabeled, in_order; /* as in the options */
+    bool unlabeled, in_order, two_classes; /* as in the options */
     uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
     void *bad_seen;           /* these, in a search tree of yk_source_bad() */

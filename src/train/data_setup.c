@@ -182,6 +182,7 @@ static yk_status open_data(yk__trainer *t)
                            .shape_only = !t->plan->trains,
                            .fields = t->description.needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
                            .numbers = t->loss->numbers,
+                           .two_classes = !t->loss->per_class,
                            .bits_from_rows = true,
                            .positions = &t->positions};
     const char *validation = yk_config_validation(c);
