@@ -111,6 +111,8 @@ END
     grep -qx "   1  100 steps        batch=10 seed=1" out
     grep -qx "   4  20 steps         batch=50 seed=2" out
     grep -q "^4 runs, 2 combinations with 2 seeds, in runs/my: about 240 steps and 4000 examples in total" out
+    try sweep my.ini --dry-run --set data='synth:digits?examples=40000' --set batch=100 --set epochs=1 --set validation=0.25
+    tail -n 1 out | grep -q ": about 600 steps and 60000 examples in total"
     try sweep my.ini --dry-run --quick --set epochs=3 --set 'batch=20 | 30 | 40'
     expect 0
     grep -qx "   1  75 steps         batch=20" out # of 500 examples

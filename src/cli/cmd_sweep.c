@@ -218,7 +218,11 @@ static yk_status describe(const yk_sweep *s)
     bool known = true;
     for (size_t i = 0; i < p->nruns; i++) {
         const yk_sweep_run *r = &p->run[i];
-        int64_t steps = yk_sweep_run_steps(r, r->steps ? 0 : examples_in(&r->config));
+        yk_hold_out h = {0};
+        if (r->config.validation)
+            (void)yk_hold_out_parse(r->config.validation, &h);
+        const double trained = r->steps ? 0.0 : (1.0 - h.fraction) * (double)examples_in(&r->config);
+        int64_t steps = yk_sweep_run_steps(r, (uint64_t)trained);
         yk_sweep_run_state state;
         json_t *summary = NULL;
         if (access(s->path, F_OK) || yk_sweep_dir_find(s->path, r, p->file.halving, &state, &summary))
@@ -240,8 +244,8 @@ static yk_status describe(const yk_sweep *s)
     printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, yk_plural(p->nruns), p->npoints,
            yk_plural(p->npoints), (long long)p->file.repeats, yk_plural(p->file.repeats), s->path);
     if (known)
-        printf(": about %.4g step%s and %.4g example%s in total\n", total, total == 1.0 ? "" : "s", examples,
-               examples == 1.0 ? "" : "s");
+        printf(": %s %.0f step%s and %.0f example%s in total\n", p->file.halving ? "at most" : "about", total,
+               total == 1.0 ? "" : "s", examples, examples == 1.0 ? "" : "s");
     else
         printf("; the number of steps of some runs is not known in advance\n");
     return yk_cli_flush();
