@@ -57,6 +57,16 @@ setup() {
     [ "$(complete_words yoke data con)" = convert ]
     [[ "$(complete_words yoke data gen --)" == *--format* ]]
     [ "$(complete_words yoke train --mode a)" = async ]
+    [[ "$(complete_words yoke train --data)" != *csv:* ]]
+    # the program accepts what it suggests
+    for option in model mode optimizer lr-schedule stream; do
+        for value in $("$YOKE" complete --$option); do
+            data=synth:ctr?examples=10
+            [[ $value != *net* ]] || data=synth:digits?examples=10
+            run "$YOKE" train --model logreg --data $data --$option $value --dry-run
+            [[ $output != *"must be one of"* && $output != *unknown* ]]
+        done
+    done
 }
 
 @test "zsh completes commands, options and values" {

@@ -194,6 +194,8 @@ int main(int argc, char **argv)
         yk_cli_catch_signals();
     if (strcmp(command, "agent") == 0 && argc == 2) /* not for users: a launcher on another host runs it */
         return yk_agent((yk_channel){.in = STDIN_FILENO, .out = STDOUT_FILENO}, true);
+    if (strcmp(command, "complete") == 0) /* not for users: completions run it */
+        return yk_cmd_complete(argc - 1, argv + 1);
     if (!yk_job_has_launcher() && yk_comm_expected_rank() == 0)
         yk_failure_expect_option(argc, argv);
     for (size_t i = 0; commands[i].name; i++)
