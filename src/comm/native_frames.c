@@ -352,7 +352,8 @@ int yk__native_send(yk__native *t, yk__message *r)
     yk__frame h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ANNOUNCE,
                    .tag = r->tag,
                    .bytes = r->bytes,
-                   .id = r->id = p->next_id++};
+                   .id = r->id = p->next_id++,
+                   .address = eager ? 0 : (uintptr_t)r->buf};
     if (eager)
         p->credit_used += cost;
     else
