@@ -1,13 +1,15 @@
 /* The sum of 61 M floats (alexnet's gradient) over all processes, best of five, in seconds.
  *
  *     build/bench_allreduce 2                             {"floats":61100840,"seconds":0.2,"transport":"shared memory"}
- *     YOKE_SHARED_MEMORY=0 build/bench_allreduce 2        over sockets
+ *     YOKE_SHARED_MEMORY=0 build/bench_allreduce 2        over TCP
  *     mpirun -n 2 build/bench_allreduce                   over MPI
  */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "comm/comm.h"
+#include "comm/native_socket.h"
+#include "comm/token.h"
 #include "store/exchange.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,12 +68,23 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-/* Starts `n` processes like the launcher. */
+/* Starts `n` processes like the launcher, which uses TCP where memory is not shared. */
 static int run_ranks(int n)
 {
-    char master[64];
-    int failed = 0, status;
-    snprintf(master, sizeof master, "unix:bench-allreduce-%d", (int)getpid());
+    const bool tcp = yk_env_number("YOKE_SHARED_MEMORY", 1) == 0;
+    unsigned char token[YK_TOKEN_BYTES];
+    char master[64], hex[YK_TOKEN_TEXT];
+    int failed = 0, status, listener = -1;
+    if (tcp && (yk_token_create(token) || yk_socket_listen("127.0.0.1:0", &listener)))
+        return 1;
+    if (tcp) {
+        snprintf(master, sizeof master, "127.0.0.1:%d", yk_socket_port(listener));
+        set_number("YOKE_LISTEN_FD", listener);
+        yk_token_print(token, hex);
+        setenv("YOKE_TOKEN", hex, 1);
+    } else {
+        snprintf(master, sizeof master, "unix:bench-allreduce-%d", (int)getpid());
+    }
     setenv("YOKE_MASTER", master, 1);
     set_number("YOKE_SIZE", n);
     set_number("YOKE_LOCAL_SIZE", n);
