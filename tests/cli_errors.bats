@@ -422,6 +422,9 @@ END
         try eval --checkpoint $damaged --data 'synth:ctr?features=5000&examples=5000'
         expect 2 "error: $damaged: no complete checkpoint: other/checkpoints/step-30 is damaged: the size or checksum of a file differs"
     done
+    for file in run/checkpoints/*/model.safetensors; do printf x >>"$file"; done
+    try train --out run --resume --steps 40
+    expect 2 "run/checkpoints/step-30 is damaged: the size or checksum" "or remove this directory to start from the beginning"
     rm run/checkpoints/*/DONE
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
     expect 2 "no complete checkpoint: run/checkpoints/step-30 is incomplete: it has no DONE file"

@@ -365,6 +365,25 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out)
     return st;
 }
 
+yk_status yk__checkpoint_none(const char *run_dir)
+{
+    yk_status st = YK_OK;
+    uint64_t *step;
+    const size_t n = steps_in(run_dir, &step);
+    for (size_t i = 0; !st && i < n; i++) {
+        char *path = step_path(run_dir, step[i]);
+        const char *damage = path ? find_damage(path) : no_done;
+        if (damage != no_done)
+            st = yk_fail(YK_EUSAGE,
+                         "%s is damaged: %s; restore the file, or remove this directory to start from the "
+                         "beginning",
+                         path, damage);
+        free(path);
+    }
+    free(step);
+    return st;
+}
+
 yk_status yk_checkpoint_best(const char *run_dir, char **path_out)
 {
     const yk_status st = find_best(run_dir, path_out);

@@ -36,6 +36,8 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, 
                              char **path_out);
 /* Writes checkpoints/best. yk__checkpoint_end() does so, too. */
 yk_status yk__checkpoint_name_best(const char *run_dir, uint64_t best);
+/* After yk_checkpoint_find() found none: YK_EUSAGE if there was a complete one, which is damaged. */
+yk_status yk__checkpoint_none(const char *run_dir);
 bool yk__checkpoint_is_complete(const char *run_dir, uint64_t step);
 
 /* Like yk_checkpoint_find(), but `dir` may also be a model file (*path_out: the same) or RUN/checkpoints/best, and YK_EUSAGE if there

@@ -68,6 +68,8 @@ static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
     if (st)
         return st;
     if (!r->checkpoint) {
+        if ((st = yk__checkpoint_none(r->run_dir)))
+            return st;
         yk_note("%s: no checkpoint yet, starting from the beginning", r->run_dir);
         return yk__warm_start_load(t, store);
     }
