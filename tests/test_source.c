@@ -188,6 +188,17 @@ static void changed_files_are_refused(void **state)
     put(path, "1 1:1\n1 1:1\n", 12);
     assert_int_equal(yk_reader_next(r, &rows, 1, &got), YK_EDATA);
     assert_message("changed while it was being read");
+    yk_reader_free(r);
+    yk_source_free(s);
+
+    /* A bad record: it may be bad because the file has changed. */
+    put(path, "1 1:1\n1 1:x\n", 12);
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_int_equal(yk_source_read(s, 0, &r), YK_OK);
+    assert_int_equal(yk_reader_next(r, &rows, 1, &got), YK_OK);
+    put(path, "1 1:1\n", 6);
+    assert_int_equal(yk_reader_next(r, &rows, 1, &got), YK_EDATA);
+    assert_message("changed while it was being read: its size differs");
     yk_rows_fini(&rows);
     yk_reader_free(r);
     yk_source_free(s);

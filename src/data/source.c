@@ -292,7 +292,10 @@ yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
     *got_out = 0;
     const yk_source_ops *ops = r->source->ops;
     yk_status st = (r->source->part.on ? yk__split_next : ops->next)(r, rows, max, got_out);
-    return !st && !*got_out && ops->reader_check ? ops->reader_check(r) : st;
+    if (!ops->reader_check || (st ? st != YK_EDATA : *got_out > 0))
+        return st;
+    const yk_status changed = ops->reader_check(r); /* which may be the reason for a bad record */
+    return changed ? changed : st;
 }
 
 void yk_reader_free(yk_reader *r)
