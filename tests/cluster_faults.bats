@@ -356,7 +356,7 @@ examples_of() { # RANK
     wait_for_step_after "resuming from"
     pkill -KILL -P "$BACKGROUND"
     finish 5
-    expect 1 "the job was lost: ranks 0, 1, 2 on host $(uname -n) were lost"
+    expect 1 "the job was lost: ranks 0, 1, 2 on host $(uname -n) were lost: their agent has ended"
 }
 
 @test "async, sparse data in chunks: a new worker joins, and every example is used once per epoch" {

@@ -394,9 +394,9 @@ static void lose_agent(yk_supervisor *s, yk_host_agent *a)
              a->host, s->config->agent ? s->config->agent : "ssh", a->host, a->host);
         return;
     }
-    snprintf(text, sizeof text,
-             "the job was lost: %s on host %s %s lost: the host has died, or cannot be reached", ranks,
-             a->host, n > 1 ? "were" : "was");
+    snprintf(text, sizeof text, "the job was lost: %s on host %s %s lost: %s", ranks, a->host,
+             n > 1 ? "were" : "was",
+             a->ops->remote ? "the host has died, or cannot be reached" : "their agent has ended");
     for (int r = a->first; r <= a->last; r++) {
         if (s->rank[r] == YK_RANK_ENDED)
             continue;
