@@ -3,7 +3,7 @@
 Generated clicks: 20 fields, 20,000 keys, 360,000 training, 40,000 validation and 50,000 test rows. Batch 4096, adam with learning rate
 1e-3 for all parameters, vectors of 10 numbers, after an epoch without a better validation AUC a tenth of the learning rate, and the
 end after two (BARS, the benchmark of click models; its code is FuxiCTR). Test AUC of the best model by validation, mean of the seeds.
-PyTorch runs with $YK_PEERS/bin/python.
+PyTorch, with the initial values and the sparse adam of yoke, runs with $YK_PEERS/bin/python.
 """
 import json
 import os

@@ -81,8 +81,9 @@ def measure_torch(name, cache, width, batch):
 
 
 def bars(name, paths, seed):
-    """The test AUC of the best model by validation AUC, and the epochs. As in FuxiCTR, which BARS uses: all parameters are trained with
-    Adam and begin with normal(0, 1e-4), layers with Xavier's; an epoch without improvement divides the learning rate by 10; two end the run."""
+    """The test AUC of the best model by validation AUC, and the epochs: an epoch without improvement divides the learning rate by 10; two
+    end the run. As in yoke, vectors begin with uniform numbers and layers with He's, and Adam updates only the keys of the batch. FuxiCTR, which
+    BARS uses, begins with normal(0, 1e-4) and Xavier's, and its Adam moves all keys in each step."""
     import numpy as np
     import torch
     from sklearn.metrics import roc_auc_score
@@ -96,14 +97,15 @@ def bars(name, paths, seed):
         data.append((torch.from_numpy(index.astype(np.int64)).reshape(len(label), int(start[1])),
                      torch.from_numpy(label.astype(np.float32))))
     (keys, y), *others = data
-    model = torch_model(name, columns, keys.shape[1], WIDTH, sparse=False)
-    for parameter in (model.linear.weight, model.v.weight):
-        torch.nn.init.normal_(parameter, std=1e-4)
+    model = torch_model(name, columns, keys.shape[1], WIDTH)
+    torch.nn.init.uniform_(model.v.weight, -0.1 / WIDTH ** 0.5, 0.1 / WIDTH ** 0.5)
     for layer in model.network or ():
         if isinstance(layer, torch.nn.Linear):
-            torch.nn.init.xavier_normal_(layer.weight)
+            torch.nn.init.kaiming_normal_(layer.weight)
             torch.nn.init.zeros_(layer.bias)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    keyed = [model.linear.weight] if name == "logreg" else [model.linear.weight, model.v.weight]
+    dense = [model.bias, *(model.network or torch.nn.Sequential()).parameters()]
+    optimizers = [torch.optim.SparseAdam(keyed, lr=1e-3), torch.optim.Adam(dense, lr=1e-3)]
     loss_of = torch.nn.BCEWithLogitsLoss()
 
     def auc(part):
@@ -113,15 +115,17 @@ def bars(name, paths, seed):
     best, test, bad, epoch = 0.0, 0.0, 0, 0
     while bad < 2 and epoch < EPOCHS:
         for rows in torch.randperm(len(y)).split(BATCH):
-            optimizer.zero_grad()
+            for optimizer in optimizers:
+                optimizer.zero_grad()
             loss_of(model(keys[rows]), y[rows]).backward()
-            optimizer.step()
+            for optimizer in optimizers:
+                optimizer.step()
         epoch, now = epoch + 1, auc(others[0])
         if now > best:
             best, test, bad = now, auc(others[1]), 0
         else:
             bad += 1
-            for group in optimizer.param_groups:
+            for group in (group for optimizer in optimizers for group in optimizer.param_groups):
                 group["lr"] *= 0.1
     return test, epoch
 
