@@ -330,11 +330,27 @@ static bool is_state(const yk_checkpoint_array *a)
     return *a->name && !a->decay;
 }
 
+/* From a store to `state` (keep), or back. */
+static yk_status copy_state(const yk_checkpoint_arrays *all, const yk_keymap *keymap, float *state, bool keep)
+{
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < all->n; i++) {
+        const yk_checkpoint_array *a = &all->array[i];
+        float *to = keep ? state : a->data;
+        if (!is_state(a))
+            continue;
+        memcpy(to, keep ? a->data : state, a->size * sizeof *to);
+        if (keymap && a->group->keyed)
+            st = (keep ? yk_keymap_restore : yk_keymap_apply)(keymap, to, a->group->width);
+        state += a->size;
+    }
+    return st;
+}
+
 yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap *keymap, uint64_t steps)
 {
     yk_checkpoint_arrays all;
     size_t n = 0;
-    yk_status st = YK_OK;
     yk_checkpoint_arrays_of(store, &all);
     for (size_t i = 0; i < all.n; i++)
         n += is_state(&all.array[i]) ? all.array[i].size : 0;
@@ -343,38 +359,19 @@ yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap 
     m->steps = steps;
     if (!m->state || !m->optimizer)
         return m->state ? yk_fail_memory(sizeof all.optimizer, "the optimizer's state") : YK_ESYSTEM;
-    float *at = m->state;
-    for (size_t i = 0; !st && i < all.n; i++) {
-        const yk_checkpoint_array *a = &all.array[i];
-        if (!is_state(a))
-            continue;
-        memcpy(at, a->data, a->size * sizeof *at);
-        st = keymap && a->group->keyed ? yk_keymap_restore(keymap, at, a->group->width) : YK_OK;
-        at += a->size;
-    }
-    return st;
+    return copy_state(&all, keymap, m->state, true);
 }
 
 yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, const yk_keymap *keymap)
 {
     yk_checkpoint_arrays all;
-    yk_status st = YK_OK;
     yk_checkpoint_arrays_of(store, &all);
     if (strcmp(from->optimizer, all.optimizer))
         return yk_fail(
             YK_EUSAGE,
             "the initial model has the state of the optimizer %s, not of %s: use the same optimizer",
             from->optimizer, all.optimizer);
-    const float *at = from->state;
-    for (size_t i = 0; !st && i < all.n; i++) {
-        const yk_checkpoint_array *a = &all.array[i];
-        if (!is_state(a))
-            continue;
-        memcpy(a->data, at, a->size * sizeof *at);
-        st = keymap && a->group->keyed ? yk_keymap_apply(keymap, a->data, a->group->width) : YK_OK;
-        at += a->size;
-    }
-    return st;
+    return copy_state(&all, keymap, from->state, false);
 }
 
 void yk_trained_retain(yk_trained *m)
