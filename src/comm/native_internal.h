@@ -110,7 +110,8 @@ typedef struct {
     int listen_fd;
     unsigned char token[YK_TOKEN_BYTES];
     bool has_token, sockets;
-    _Atomic bool started; /* its ranks are connected */
+    _Atomic bool started;       /* its ranks are connected */
+    _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout;
     yk__native_peer *peer; /* [npeers] */
     int npeers, cap;
@@ -139,7 +140,7 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
 
 /* native_start.c: connects the ranks. YK_EINTERRUPTED: a rank has left before. */
 yk_status yk__native_connect_ranks(yk__native *t);
-void yk__native_leave_early(const yk__native *t); /* tells rank 0 that this rank will not connect */
+void yk__native_leave_early(yk__native *t); /* tells the others that this rank will not connect */
 
 /* What an event of epoll is about; with the index of a peer, it is the event's data. */
 enum { YK__EVENT_SOCKET, YK__EVENT_PROCESS, YK__EVENT_LISTENER };

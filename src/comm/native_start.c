@@ -3,8 +3,10 @@
 #include "comm/native_internal.h"
 
 #include "base/clock.h"
+#include "base/wait.h"
 #include "comm/comm_internal.h"
 #include <arpa/inet.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,10 @@
 #include <unistd.h>
 
 enum { LEAVES = -1 }; /* instead of the number of ranks: a rank was stopped by a signal, which ends the job */
+enum { NONE = -1, GONE = -2 }; /* instead of a socket: not connected yet; was stopped before */
+
+/* Ranks that connect in the meantime are told that the job ends; later ones wait for rank 0 until their timeout. */
+static const double leave_seconds = 3.0;
 
 typedef struct {
     yk_hello hello;
@@ -23,7 +29,7 @@ typedef struct {
     yk__native *t;
     double until;
     entry *table;          /* [size] */
-    int *fd;               /* [size] rank 0: to each rank; else only [0]; -1: none */
+    int *fd;               /* [size] rank 0: to each rank; else only [0]; NONE, GONE */
     yk_listener *listener; /* of this rank; NULL: none */
 } rendezvous;
 
@@ -95,23 +101,40 @@ static bool wait_for_listener(const rendezvous *r)
     struct pollfd p = {.fd = yk_listener_descriptor(r->listener), .events = POLLIN};
     const double left = r->until - yk_now();
     if (left > 0.0)
-        poll(&p, 1, left < 1.0 ? (int)(left * 1e3) + 1 : 1000);
+        poll(&p, 1, left < 0.1 ? (int)(left * 1e3) + 1 : 100);
     return left > 0.0;
 }
 
-/* Accepts the connections of ranks from `first` on; rank i is at fd[i]. */
+/* A rank that will not take part has connected to say so. Returns whether it had not connected before. */
+static bool note_leaving(rendezvous *r, const yk_hello *hello, int fd)
+{
+    const bool known = hello->rank >= 0 && hello->rank < r->t->size,
+               is_new = known && r->fd[hello->rank] == NONE;
+    close(fd);
+    atomic_store(&r->t->leaving, true);
+    if (is_new)
+        r->fd[hello->rank] = GONE;
+    return is_new;
+}
+
+/* Accepts the connections of ranks from `first` on; rank i is at fd[i]. YK_EINTERRUPTED: one was stopped. */
 static yk_status accept_ranks(rendezvous *r, int first, int count)
 {
-    while (count > 0) {
+    for (bool leaving = false; count > 0;) {
         yk_hello hello;
         const int fd = yk_listener_accept(r->listener, &hello);
-        if (fd < 0 && !wait_for_listener(r))
+        if (!leaving && (leaving = atomic_load(&r->t->leaving)))
+            r->until = fmin(r->until, yk_now() + leave_seconds);
+        if (fd < 0 && !wait_for_listener(r)) {
+            if (leaving)
+                break;
             return name_missing(r, "connect");
+        }
         if (fd < 0)
             continue;
         if (hello.size == LEAVES) {
-            close(fd);
-            return yk_fail(YK_EINTERRUPTED, "rank %d was stopped by a signal", hello.rank);
+            count -= note_leaving(r, &hello, fd);
+            continue;
         }
         if (hello.size != r->t->size || hello.rank < first || hello.rank >= r->t->size ||
             r->fd[hello.rank] >= 0) {
@@ -126,7 +149,7 @@ static yk_status accept_ranks(rendezvous *r, int first, int count)
         address_of(fd, false, r->table[hello.rank].host, sizeof r->table->host);
         count--;
     }
-    return YK_OK;
+    return atomic_load(&r->t->leaving) ? yk_fail(YK_EINTERRUPTED, "a rank was stopped by a signal") : YK_OK;
 }
 
 static size_t table_bytes(const rendezvous *r)
@@ -134,13 +157,14 @@ static size_t table_bytes(const rendezvous *r)
     return (size_t)r->t->size * sizeof *r->table;
 }
 
-/* Rank 0 sends `bytes` bytes to every rank. */
+/* Rank 0 sends `bytes` bytes to every rank that can be reached. */
 static yk_status send_to_all(rendezvous *r, const void *data, size_t bytes)
 {
+    yk_status st = YK_OK;
     for (int i = 1; i < r->t->size; i++)
         if (r->fd[i] >= 0 && !yk_socket_send_all(r->fd[i], data, bytes, r->until))
-            return yk_fail(YK_ELOST, "rank %d has ended, or cannot be reached", i);
-    return YK_OK;
+            st = yk_fail(YK_ELOST, "rank %d has ended, or cannot be reached", i);
+    return st;
 }
 
 static yk_status exchange_table(rendezvous *r, const yk_hello *mine)
@@ -156,7 +180,10 @@ static yk_status exchange_table(rendezvous *r, const yk_hello *mine)
             return st;
         else
             replace_loopback(r);
+        if (st)
+            r->until = yk_now() + 1.0;
         const yk_status sent = send_to_all(r, r->table, table_bytes(r));
+        atomic_store(&t->told, true);
         return st ? st : sent;
     }
     st = yk_dial(t->master, yk__native_token(t), mine, r->until - yk_now(), &r->fd[0]);
@@ -167,10 +194,15 @@ static yk_status exchange_table(rendezvous *r, const yk_hello *mine)
     return r->table[0].hello.size == LEAVES ? YK_EINTERRUPTED : YK_OK;
 }
 
-void yk__native_leave_early(const yk__native *t)
+/* Rank 0 tells the others in the thread that accepts them. */
+void yk__native_leave_early(yk__native *t)
 {
     const yk_hello hello = {.rank = t->rank, .size = LEAVES, .segment = -1};
     int fd;
+    atomic_store(&t->leaving, true);
+    for (yk_wait w = yk_wait_every(0.01, leave_seconds + 1.0);
+         t->rank == 0 && !atomic_load(&t->told) && yk_wait_poll(&w);)
+        ;
     if (t->rank > 0 && !yk_dial(t->master, yk__native_token(t), &hello, 1.0, &fd))
         close(fd);
 }
@@ -300,7 +332,7 @@ yk_status yk__native_connect_ranks(yk__native *t)
                        ? YK_OK
                        : yk_fail_memory((size_t)t->size * sizeof *r.table, "the processes");
     for (int i = 0; !st && i < t->size; i++)
-        r.fd[i] = -1;
+        r.fd[i] = NONE;
     if (!st && !t->sockets)
         st = yk_segment_create(t->size, &t->segment);
     if (!st)
