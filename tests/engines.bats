@@ -26,6 +26,7 @@ start_ranks() { # N "NAME=VALUE..." ARGUMENT...
     local n=$1 variables=$2 r
     shift 2
     ranks=
+    rm -f err.* # the new ones are created later, in the background
     for r in $(seq 0 $((n - 1))); do
         # shellcheck disable=SC2086  # several variables
         env --default-signal=INT,QUIT ${variables//RANK_/$r} "$YOKE" "$@" >"out.$r" 2>"err.$r" 3>&- 4>&- &
@@ -51,7 +52,7 @@ finish_ranks() { # SECONDS
 # Waits until stderr of rank 0 has this text.
 wait_for_rank_0() { # TEXT
     for _ in $(seq 600); do
-        ! grep -qF -- "$1" err.0 || return 0
+        ! grep -qsF -- "$1" err.0 || return 0
         sleep 0.05
     done
     echo "rank 0 did not print '$1':"
