@@ -263,6 +263,35 @@ static void test_damage_is_located(void **state)
     assert_message("not a Parquet file");
 }
 
+/* Without checksums, a value outside the range of its column shows the damage. */
+static void test_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *column, *value; /* its bytes in the file */
+        size_t size;
+        uint8_t change;                                       /* of the last byte */
+    } damage[] = {{"x", "\x80\0\0\0\0\0\0\xf8\x3f", 9, 0x80}, /* 1.5, after -0: PLAIN */
+                  {"kind", "\16\0\0\0", 4, 0x40},             /* 14: in the dictionary */
+                  {"time", "\5\12", 2, 0x40}}; /* five values, the first is 5: DELTA_BINARY_PACKED */
+    static uint8_t bytes[8192];
+    const char *const copy = in_directory("ranges.parquet");
+    const size_t n = get_file(CORPUS "ranges", bytes, sizeof bytes);
+    assert_int_equal(read_file(CORPUS "ranges", 1 << 20, ignore_value, NULL), YK_OK);
+    for (size_t k = 0; k < sizeof damage / sizeof *damage; k++) {
+        char want[80];
+        const uint8_t *const at = memmem(bytes, n, damage[k].value, damage[k].size);
+        assert_non_null(at);
+        put(copy, bytes, n);
+        patch(copy, (size_t)(at - bytes) + damage[k].size - 1, damage[k].change);
+        assert_int_equal(read_file(copy, 1 << 20, ignore_value, NULL), YK_EDATA);
+        snprintf(want, sizeof want, "ranges.parquet: row group 0, column '%s', page at byte ",
+                 damage[k].column);
+        assert_message(want);
+        assert_message("a value is outside the range in the footer");
+    }
+}
+
 /* A file that is replaced between opening and reading is not read with the old footer. */
 static void test_changed(void **state)
 {
@@ -487,6 +516,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_damage_is_located),
+        cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_changed),
         cmocka_unit_test(test_rows_are_those_of_csv),
         cmocka_unit_test(test_roles_follow_from_types),

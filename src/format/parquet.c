@@ -37,6 +37,8 @@ typedef struct {
     uint64_t *dictionary; /* numbers: int64_t or double */
     size_t dictionary_cap, numbers_cap, text_cap;
     yk_parquet_text *text;
+    bool limited; /* the footer has the limits of the numbers: int64_t or double */
+    uint64_t least, most;
     /* rows */
     yk_parquet_values out;
     uint8_t valid[YK_PARQUET_BATCH];
@@ -159,6 +161,29 @@ static yk_status decompress(yk_parquet_reader *r, column *c, int codec, const ui
     return st || ok ? st : bad(r, c, "the compressed data is damaged (%s)", yk__pq_codec_name(codec));
 }
 
+static const char outside[] = "a value is outside the range in the footer: the file is damaged";
+
+/* Most files have no checksums, but many have the range of each column. Values that are far outside would spoil the model. */
+static bool has_outside(const column *c, const uint64_t *value, size_t n)
+{
+    const uint8_t physical = c->column->physical;
+    bool found = false;
+    if (!c->limited)
+        return false;
+    if (physical == YK__PQ_FLOAT || physical == YK__PQ_DOUBLE) {
+        const double *const x = (const double *)value;
+        double least, most;
+        memcpy(&least, &c->least, sizeof least);
+        memcpy(&most, &c->most, sizeof most);
+        for (size_t i = 0; i < n; i++)
+            found |= (x[i] < least) | (x[i] > most); /* NaN is not outside */
+    } else {
+        for (size_t i = 0; i < n; i++)
+            found |= ((int64_t)value[i] < (int64_t)c->least) | ((int64_t)value[i] > (int64_t)c->most);
+    }
+    return found;
+}
+
 static yk_status read_dictionary(yk_parquet_reader *r, column *c, const yk__pq_page *h, const uint8_t *body)
 {
     const uint8_t *p;
@@ -187,6 +212,8 @@ static yk_status read_dictionary(yk_parquet_reader *r, column *c, const yk__pq_p
         if (YK_RESERVE(c->dictionary, c->numbers_cap, n + 1, "a dictionary"))
             return YK_ESYSTEM;
         why = yk__pq_plain_read(c->column->physical, c->column->is_unsigned, &p, end, c->dictionary, n);
+        if (!why && has_outside(c, c->dictionary, n))
+            why = outside;
     }
     return why ? bad(r, c, "%s", why) : YK_OK;
 }
@@ -373,6 +400,8 @@ static const char *decode_numbers(column *c, size_t n)
         for (size_t i = 0; i < n && !why && k->physical == YK__PQ_INT32; i++)
             integer[i] = k->is_unsigned ? (int64_t)(uint32_t)integer[i] : (int32_t)integer[i];
     }
+    if (!why && (c->encoding == PLAIN || c->encoding == DELTA) && has_outside(c, c->value, n))
+        why = outside;
     for (size_t i = 0; i < n && !why && k->unit > 0.0; i++) {
         const double seconds = (double)integer[i] * k->unit;
         memcpy(&c->value[i], &seconds, sizeof seconds);
@@ -419,6 +448,20 @@ yk_status yk_parquet_next(yk_parquet_reader *r, size_t *got_out)
 
 /* ---- the reader */
 
+/* Numbers of other widths, and those that may be uint64_t, have no limits. */
+static void set_limits(column *c)
+{
+    const uint8_t *least = c->chunk->least, *most = c->chunk->most;
+    const uint8_t physical = c->column->physical;
+    const size_t n = physical == YK__PQ_INT32 || physical == YK__PQ_FLOAT    ? 4
+                     : physical == YK__PQ_INT64 || physical == YK__PQ_DOUBLE ? 8
+                                                                             : 0;
+    const bool is_unsigned = c->column->is_unsigned;
+    c->limited = n && n == c->chunk->limit_bytes && !(is_unsigned && n == 8) &&
+                 !yk__pq_plain_read(physical, is_unsigned, &least, least + n, &c->least, 1) &&
+                 !yk__pq_plain_read(physical, is_unsigned, &most, most + n, &c->most, 1);
+}
+
 static yk_status open_column(const yk_parquet_reader *r, column *c, size_t number, uint64_t first)
 {
     const yk_parquet_group *g = &r->file->group[r->group];
@@ -441,6 +484,7 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
                    c->chunk->refused);
     if (c->chunk->physical != c->column->physical)
         return bad(r, c, "its type differs from that in the schema");
+    set_limits(c);
     return YK_OK;
 }
 

@@ -61,6 +61,8 @@ typedef struct {
     uint64_t offset, bytes; /* within the file */
     uint8_t physical;
     uint8_t codec;
+    uint8_t limit_bytes;       /* of each limit; 0: not known */
+    uint8_t least[8], most[8]; /* the limits of its numbers, as they are stored */
     const char *refused;
 } yk_parquet_chunk;
 

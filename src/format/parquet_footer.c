@@ -194,11 +194,38 @@ static yk_status parse_schema(yk__thrift *t, int type, yk_parquet *f)
 
 /* ---- row groups */
 
+/* The smallest and the largest number. */
+static void parse_statistics(yk__thrift *t, int type, yk_parquet_chunk *c)
+{
+    int64_t id = 0;
+    const char *least = NULL, *most = NULL;
+    size_t n = 0, m = 0;
+    yk__thrift_enter(t, type);
+    for (int inner; !t->fault && yk__thrift_next(t, &id, &inner);)
+        if (id == 5)
+            m = yk__thrift_bytes(t, inner, &most);
+        else if (id == 6)
+            n = yk__thrift_bytes(t, inner, &least);
+        else
+            yk__thrift_skip(t, inner);
+    if (t->fault || n != m || !least || !most || (n != 4 && n != 8))
+        return;
+    c->limit_bytes = (uint8_t)n;
+    memcpy(c->least, least, n);
+    memcpy(c->most, most, n);
+}
+
 static void parse_chunk_data(yk__thrift *t, int type, yk_parquet_chunk *c)
 {
-    int64_t codec = 0, physical = -1, data = -1, dictionary = -1, bytes = -1;
-    yk__thrift_integers(t, type, (int[]){1, 4, 7, 9, 11},
-                        (int64_t *[]){&physical, &codec, &bytes, &data, &dictionary}, 5);
+    static const int known[] = {1, 4, 7, 9, 11};
+    int64_t codec = 0, physical = -1, data = -1, dictionary = -1, bytes = -1, id = 0;
+    int64_t *const out[] = {&physical, &codec, &bytes, &data, &dictionary};
+    yk__thrift_enter(t, type);
+    for (int inner; !t->fault && yk__thrift_next(t, &id, &inner);)
+        if (id == 12)
+            parse_statistics(t, inner, c);
+        else if (!yk__thrift_field(t, id, inner, known, out, 5))
+            yk__thrift_skip(t, inner);
     if (dictionary > 0 && (dictionary < data || data <= 0)) /* some writers put 0 where there is none */
         data = dictionary;
     c->offset = data > 0 ? (uint64_t)data : 0;

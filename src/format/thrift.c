@@ -117,19 +117,23 @@ void yk__thrift_skip(yk__thrift *t, int type)
     }
 }
 
+bool yk__thrift_field(yk__thrift *t, int64_t have, int type, const int *id, int64_t *const *out, size_t n)
+{
+    size_t i = 0;
+    while (i < n && id[i] != have)
+        i++;
+    if (i < n && (type == YK__T_TRUE || type == YK__T_FALSE))
+        *out[i] = type == YK__T_TRUE;
+    else if (i < n)
+        *out[i] = yk__thrift_integer(t, type);
+    return i < n;
+}
+
 void yk__thrift_integers(yk__thrift *t, int type, const int *id, int64_t *const *out, size_t n)
 {
     int64_t have = 0;
     yk__thrift_enter(t, type);
-    for (int inner; !t->fault && yk__thrift_next(t, &have, &inner);) {
-        size_t i = 0;
-        while (i < n && id[i] != have)
-            i++;
-        if (i < n && (inner == YK__T_TRUE || inner == YK__T_FALSE))
-            *out[i] = inner == YK__T_TRUE;
-        else if (i < n)
-            *out[i] = yk__thrift_integer(t, inner);
-        else
+    for (int inner; !t->fault && yk__thrift_next(t, &have, &inner);)
+        if (!yk__thrift_field(t, have, inner, id, out, n))
             yk__thrift_skip(t, inner);
-    }
 }

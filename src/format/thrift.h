@@ -63,4 +63,7 @@ void yk__thrift_skip(yk__thrift *t, int type);
 /* A structure of which only integers and booleans are of interest: field id[i] is stored in *out[i]. */
 void yk__thrift_integers(yk__thrift *t, int type, const int *id, int64_t *const *out, size_t n);
 
+/* The same for one of its fields, number `have`; false: it is not of interest, and was not read. */
+bool yk__thrift_field(yk__thrift *t, int64_t have, int type, const int *id, int64_t *const *out, size_t n);
+
 #endif

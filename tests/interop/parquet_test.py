@@ -56,6 +56,12 @@ def write_files(directory):
         pq.write_table(table, f"{directory}/{name}", write_statistics=False, store_schema=False,
                        **{"compression": "none", **options})
 
+    # with the range of each column: -1 to 1.5, 10 to 14 (a dictionary), 5 to 9 (differences)
+    ranges = pa.table({"x": [-1.0, float("nan"), None, -0.0, 1.5], "kind": pa.array([10, 11, 14, 11, 10], pa.int32()),
+                       "time": pa.array([5, 6, 9, 7, 5], pa.timestamp("us"))})
+    pq.write_table(ranges, f"{directory}/ranges", store_schema=False, compression="none", use_dictionary=["kind"],
+                   column_encoding={"time": "DELTA_BINARY_PACKED"})
+
     # columns that are refused
     other = pa.table({
         "x": pa.array(range(3), pa.int32()),
