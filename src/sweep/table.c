@@ -75,26 +75,27 @@ static double memory_of(const yk_sweep_result *r)
 
 /* ---- measures: results that are averaged, and their format */
 
-typedef enum { PLAIN, SECONDS, RATE, LOSS, PERCENT, AREA, CORES, MEGABYTES } unit;
+enum { RATE = -1 }; /* as digits: "12 k", "1.23 M" */
 
 static const struct {
-    const char *name, *heading; /* in files; in the printed table, NULL: not shown */
-    unit unit;
+    const char *name, *heading;             /* in files; in the printed table, NULL: not shown */
+    double factor;                          /* to the unit of the printed table */
+    int digits, small_digits;               /* after the point; of values below 10 */
     bool spread;                            /* is printed too */
     double (*of)(const yk_sweep_result *r); /* NULL: the number of this name in the summary */
 } measures[] = {
-    {"steps", "steps", PLAIN, false},
-    {"examples", NULL, PLAIN, false},
-    {"train_seconds", "seconds", SECONDS, true, train_seconds_of},
-    {"examples_per_second", "examples/s", RATE, false},
-    {"train_loss", NULL, LOSS, false},
-    {"test_loss", "test loss", LOSS, true},
-    {"test_accuracy", "accuracy %", PERCENT, true},
-    {"majority_accuracy", NULL, PERCENT, false},
-    {"test_auc", "AUC", AREA, true},
-    {"cpu_cores", "CPU cores", CORES, false, cpu_of},
-    {"memory_bytes", "memory MB", MEGABYTES, false, memory_of},
-    {"bytes_sent", "sent MB", MEGABYTES, false},
+    {"steps", "steps", 1.0, 0, 0},
+    {"examples"},
+    {"train_seconds", "seconds", 1.0, 1, 2, true, train_seconds_of},
+    {"examples_per_second", "examples/s", 1.0, RATE},
+    {"train_loss"},
+    {"test_loss", "test loss", 1.0, 4, 4, true},
+    {"test_accuracy", "accuracy %", 100.0, 2, 2, true},
+    {"majority_accuracy"},
+    {"test_auc", "AUC", 1.0, 4, 4, true},
+    {"cpu_cores", "CPU cores", 1.0, 2, 2, false, cpu_of},
+    {"memory_bytes", "memory MB", 1e-6, 0, 1, false, memory_of},
+    {"bytes_sent", "sent MB", 1e-6, 0, 1},
 };
 
 enum { MEASURES = sizeof measures / sizeof *measures };
@@ -130,40 +131,18 @@ static void count_runs(const yk_sweep_plan *p, const yk_sweep_result *r, size_t 
 
 enum { CELL = 48, WIDEST_VALUE = 28 };
 
-/* Digits after the point of a value in this unit. */
-static int digits_of(unit u, double x)
-{
-    switch (u) {
-    case LOSS:
-    case AREA:
-        return 4;
-    case PERCENT:
-    case CORES:
-        return 2;
-    case SECONDS:
-        return x < 10.0 ? 2 : 1;
-    case MEGABYTES:
-        return x < 10.0;
-    default:
-        return 0;
-    }
-}
-
 static void show_moments(char *cell, const yk_moments *of, size_t m)
 {
     if (!of->n) {
         snprintf(cell, CELL, "-");
         return;
     }
-    const unit u = measures[m].unit;
-    const double scale = u == PERCENT     ? 100.0
-                         : u == MEGABYTES ? 1e-6
-                                          : 1.0,
-                 x = of->mean * scale, spread = yk_moments_deviation(of, 2) * scale;
-    const int digits = digits_of(u, x);
-    if (u == RATE && x >= 9.995e5)
+    const double x = of->mean * measures[m].factor, spread = yk_moments_deviation(of, 2) * measures[m].factor;
+    const bool rate = measures[m].digits == RATE;
+    const int digits = rate ? 0 : x < 10.0 ? measures[m].small_digits : measures[m].digits;
+    if (rate && x >= 9.995e5)
         snprintf(cell, CELL, "%.2f M", x * 1e-6);
-    else if (u == RATE && x >= 1e4)
+    else if (rate && x >= 1e4)
         snprintf(cell, CELL, "%.0f k", x * 1e-3);
     else if (measures[m].spread && isfinite(spread))
         snprintf(cell, CELL, "%.*f ± %.*f", digits, x, digits, spread);
