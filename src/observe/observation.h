@@ -10,8 +10,7 @@
 typedef struct {
     int rank, workers; /* rank: above those of the job if the process joined; workers: 0 for a server */
     bool joined, lost;
-    char role
-        [16]; /* "worker", or "server" if it does not train; versions before 0.2.0 wrote "chief" for rank 0 */
+    char role[16]; /* "worker", or "server" if it does not train; before 0.2.0, "chief" for rank 0 */
     yk_usage usage;
     yk_phases_sample phases;  /* seconds: means over its workers; counts: sums */
     yk_phases_sample serving; /* of the thread that serves a shard beside its workers; zeros: none */

@@ -61,9 +61,9 @@ typedef struct {
     uint64_t step, examples;
     double epoch, loss, examples_per_second, steps_per_second, seconds_left, learning_rate;
     double dense_learning_rate; /* NaN: no dense parameters beside keyed ones, or the same rate */
-    double keyed_rate[YK_MAX_GROUPS -
-                      1]; /* of the second, third, ... keyed group; NaN: none, or the same rate */
-    const char *text;     /* the progress line; NULL: it is not shown */
+    /* of the second, third, ... keyed group; NaN: none, or the same rate */
+    double keyed_rate[YK_MAX_GROUPS - 1];
+    const char *text; /* the progress line; NULL: it is not shown */
 } yk_progress_report;
 
 /* The staleness of gradients: updates of other workers between the pull and the push. */
@@ -88,19 +88,19 @@ typedef struct {
     const yk_model *model;
     const yk_optim_config *optim;       /* of the keyed groups, if the model has any */
     const yk_optim_config *dense_optim; /* of the dense groups beside them; NULL: none */
-    const yk_optim_config
-        *keyed_optim[YK_MAX_GROUPS - 1]; /* of the second, third, ... keyed group; NULL: none */
-    yk_comm *comm;                       /* NULL: one process */
-    int rank, ranks;                     /* rank: 0 only for the chief */
-    int chief;                           /* the peer number of the chief */
-    bool server;                         /* this process is a parameter server */
-    bool joined;                         /* it joined a running job (config->join) */
-    bool streamed;                       /* the data is read again in each epoch */
-    int workers;                         /* of this process: threads that train; 1 for a server */
-    yk_phases *phases;                   /* [workers] */
-    yk_phases *serving;                  /* of the thread that serves a shard beside them; NULL: none */
-    const char *run_dir;                 /* of the chief; NULL: nothing is written */
-    yk_http *http;                       /* of the chief; stopped before the observer is freed; NULL: none */
+    /* of the second, third, ... keyed group; NULL: none */
+    const yk_optim_config *keyed_optim[YK_MAX_GROUPS - 1];
+    yk_comm *comm;       /* NULL: one process */
+    int rank, ranks;     /* rank: 0 only for the chief */
+    int chief;           /* the peer number of the chief */
+    bool server;         /* this process is a parameter server */
+    bool joined;         /* it joined a running job (config->join) */
+    bool streamed;       /* the data is read again in each epoch */
+    int workers;         /* of this process: threads that train; 1 for a server */
+    yk_phases *phases;   /* [workers] */
+    yk_phases *serving;  /* of the thread that serves a shard beside them; NULL: none */
+    const char *run_dir; /* of the chief; NULL: nothing is written */
+    yk_http *http;       /* of the chief; stopped before the observer is freed; NULL: none */
     uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
     double earlier_seconds;
     double best_loss, best_auc; /* the best that any model can reach on the test set; NaN: not known */

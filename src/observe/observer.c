@@ -28,19 +28,11 @@ static void remember(yk_observer *o, const yk_sample *s)
         yk__thin(h->point, sizeof *h->point, &h->npoints);
         h->every *= 2;
     }
-    h->point[h->npoints++] = (yk__point){.seconds = s->seconds,
-                                         .step = (double)h->progress.step,
-                                         .loss = h->progress.loss,
-                                         .examples_per_second = h->progress.examples_per_second,
-                                         .cpu = s->cpu,
-                                         .cpu_host = s->cpu_host,
-                                         .rss = s->rss,
-                                         .sent = all.sent,
-                                         .received = all.received,
-                                         .net_in = s->net_in,
-                                         .net_out = s->net_out,
-                                         .disk_read = s->disk_read,
-                                         .disk_written = s->disk_written};
+    const yk_progress_report *p = &h->progress;
+    h->point[h->npoints++] =
+        (yk__point){s->seconds,  (double)p->step, p->loss,        p->examples_per_second, s->cpu,
+                    s->cpu_host, s->rss,          all.sent,       all.received,           s->net_in,
+                    s->net_out,  s->disk_read,    s->disk_written};
 }
 
 /* A rank that is not the chief writes TensorBoard events to its own directory. */

@@ -7,51 +7,47 @@
 #include <string.h>
 
 typedef struct {
-    const char *from, *to;
-} replacement;
-
-typedef struct {
     const char *escaped;        /* characters that get a backslash */
-    const replacement *special; /* other texts; ends with NULL */
+    const char *const *special; /* other texts, each before its replacement; ends with NULL */
     const char *first, *between, *last, *bold, *end_bold;
 } markup;
 
 /* Everything that TeX would interpret. '[' and '*' after a line break would be its arguments. */
-static const replacement in_latex[] = {{"\\", "\\textbackslash{}"},
-                                       {"^", "\\^{}"},
-                                       {"~", "\\~{}"},
-                                       {"<", "$<$"},
-                                       {">", "$>$"},
-                                       {"|", "$|$"},
-                                       {"\"", "''"},
-                                       {"[", "{[}"},
-                                       {"]", "{]}"},
-                                       {"*", "{*}"},
-                                       {"--", "-{}-{}"},
-                                       {"\u00b1", "$\\pm$"},
-                                       {"\u00d7", "$\\times$"},
-                                       {"\u2013", "--"},
-                                       {"\u03bc", "$\\mu$"},
-                                       {"\u00b7", "$\\cdot$"},
-                                       {NULL, NULL}};
-static const replacement in_markdown[] = {{"<", "&lt;"}, {"&", "&amp;"}, {NULL, NULL}};
+static const char *const in_latex[] = {"\\",     "\\textbackslash{}",
+                                       "^",      "\\^{}",
+                                       "~",      "\\~{}",
+                                       "<",      "$<$",
+                                       ">",      "$>$",
+                                       "|",      "$|$",
+                                       "\"",     "''",
+                                       "[",      "{[}",
+                                       "]",      "{]}",
+                                       "*",      "{*}",
+                                       "--",     "-{}-{}",
+                                       "\u00b1", "$\\pm$",
+                                       "\u00d7", "$\\times$",
+                                       "\u2013", "--",
+                                       "\u03bc", "$\\mu$",
+                                       "\u00b7", "$\\cdot$",
+                                       NULL};
+static const char *const in_markdown[] = {"<", "&lt;", "&", "&amp;", NULL};
 static const markup latex = {"{}$&#%_", in_latex, "", " & ", " \\\\\n", "\\textbf{", "}"};
 static const markup markdown = {"\\|*_`[]#~$", in_markdown, "| ", " | ", " |\n", "**", "**"};
 
 static void put(const markup *m, const char *s, yk_text *out)
 {
     while (*s) {
-        const replacement *at = m->special;
+        const char *const *at = m->special;
         const size_t n = yk_utf8_length(s);
-        while (at->from && strncmp(s, at->from, strlen(at->from)))
-            at++;
-        if (at->from)
-            yk_text_add(out, at->to);
+        while (*at && strncmp(s, *at, strlen(*at)))
+            at += 2;
+        if (*at)
+            yk_text_add(out, at[1]);
         else if (!n || (unsigned char)*s < ' ')
             yk_text_add(out, n ? " " : "?");
         else
             yk_text_print(out, "%s%.*s", strchr(m->escaped, *s) ? "\\" : "", (int)n, s);
-        s += at->from ? strlen(at->from) : n ? n : 1;
+        s += *at ? strlen(*at) : n ? n : 1;
     }
 }
 
