@@ -61,13 +61,6 @@ static int run_rank(void)
     return st ? 1 : 0;
 }
 
-static void set_number(const char *name, int value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, 1);
-}
-
 /* Starts `n` processes like the launcher, which uses TCP where memory is not shared. */
 static int run_ranks(int n)
 {
@@ -79,18 +72,18 @@ static int run_ranks(int n)
         return 1;
     if (tcp) {
         snprintf(master, sizeof master, "127.0.0.1:%d", yk_socket_port(listener));
-        set_number("YOKE_LISTEN_FD", listener);
+        yk_env_set_number("YOKE_LISTEN_FD", listener);
         yk_token_print(token, hex);
         setenv("YOKE_TOKEN", hex, 1);
     } else {
         snprintf(master, sizeof master, "unix:bench-allreduce-%d", (int)getpid());
     }
     setenv("YOKE_MASTER", master, 1);
-    set_number("YOKE_SIZE", n);
-    set_number("YOKE_LOCAL_SIZE", n);
+    yk_env_set_number("YOKE_SIZE", n);
+    yk_env_set_number("YOKE_LOCAL_SIZE", n);
     for (int rank = 0; rank < n; rank++) {
-        set_number("YOKE_RANK", rank);
-        set_number("YOKE_LOCAL_RANK", rank);
+        yk_env_set_number("YOKE_RANK", rank);
+        yk_env_set_number("YOKE_LOCAL_RANK", rank);
         if (fork() == 0)
             return run_rank();
     }

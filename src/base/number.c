@@ -190,3 +190,10 @@ double yk_env_number(const char *name, double otherwise)
     const char *end = text ? yk_decimal(text, &x) : NULL;
     return end && !*end ? x : otherwise;
 }
+
+void yk_env_set_number(const char *name, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.15g", value);
+    setenv(name, text, 1);
+}

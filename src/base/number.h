@@ -48,5 +48,6 @@ void yk_number_shortest(double x, char *out, size_t size);
 
 /* The value of an environment variable; `otherwise` if it is not set or not a number. */
 double yk_env_number(const char *name, double otherwise);
+void yk_env_set_number(const char *name, double value);
 
 #endif

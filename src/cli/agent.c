@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "cli/cli.h"
 #include "comm/native_socket.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -118,25 +119,14 @@ static yk_status open_listener(agent *a, const char *master)
 
 /* ---- ranks ---- */
 
-static void set_number(const char *name, int value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, 1);
-}
-
 /* In the child: signals wait until the program handles them (cli/main.c). Ctrl-Z stops the launcher only. */
 static void set_signals(const agent *a)
 {
     static const int usual[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
-    sigset_t stop;
+    const sigset_t stop = yk_cli_stop_signals();
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         signal(usual[i], usual[i] == SIGHUP && a->nohup ? SIG_IGN : SIG_DFL);
     signal(SIGTSTP, SIG_IGN);
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGTERM);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGHUP);
     sigprocmask(SIG_SETMASK, &stop, NULL);
 }
 
@@ -148,15 +138,15 @@ static void exec_rank(const agent *a, const yk_agent_job *job, int index, pid_t 
         (a->to[OUT] >= 0 && dup2(a->to[OUT], STDOUT_FILENO) < 0) ||
         (a->to[ERR] >= 0 && dup2(a->to[ERR], STDERR_FILENO) < 0))
         _exit(127);
-    set_number("YOKE_RANK", a->first + index);
-    set_number("YOKE_LOCAL_RANK", index);
-    set_number("YOKE_LOCAL_SIZE", a->count);
-    set_number("YOKE_STATUS_FD", a->to[STATUS]);
+    yk_env_set_number("YOKE_RANK", a->first + index);
+    yk_env_set_number("YOKE_LOCAL_RANK", index);
+    yk_env_set_number("YOKE_LOCAL_SIZE", a->count);
+    yk_env_set_number("YOKE_STATUS_FD", a->to[STATUS]);
     setenv("YOKE_MASTER", a->master, 1);
     fcntl(a->to[STATUS], F_SETFD, 0);
     unsetenv("YOKE_LISTEN_FD");
     if (a->first + index == 0) {
-        set_number("YOKE_LISTEN_FD", a->listener);
+        yk_env_set_number("YOKE_LISTEN_FD", a->listener);
         fcntl(a->listener, F_SETFD, 0);
     }
     set_signals(a);

@@ -58,11 +58,8 @@ static void exec_self(char *const *argv, int out, int log, pid_t parent, const s
 
 static yk_status start(char *const *argv, int out, int log)
 {
-    sigset_t block, before;
-    sigemptyset(&block);
-    sigaddset(&block, SIGINT);
-    sigaddset(&block, SIGTERM);
-    sigaddset(&block, SIGHUP);
+    const sigset_t block = yk_cli_stop_signals();
+    sigset_t before;
     sigprocmask(SIG_BLOCK, &block, &before); /* no signal between fork() and setting `running` */
     yk_status st = YK_OK;
     pid_t parent = getpid(), pid = yk_cli_stop ? 0 : fork();

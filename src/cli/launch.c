@@ -3,6 +3,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/team.h"
 #include "base/wait.h"
 #include "cli/cli.h"
@@ -83,13 +84,6 @@ static outcome classify(const yk_supervisor *s, const yk_limits *before)
     return o;
 }
 
-static void set_number(const char *name, const char *format, double value)
-{
-    char text[32];
-    snprintf(text, sizeof text, format, value);
-    setenv(name, text, 1);
-}
-
 /* Runs the job once. *connected: its processes were connected, in this attempt or before. */
 static outcome attempt(job *j, int64_t number, bool *connected)
 {
@@ -98,8 +92,8 @@ static outcome attempt(job *j, int64_t number, bool *connected)
     if (number == 1 && !j->config->resume)
         yk_argv_add(&j->command, "--resume");
     s.argv = j->command.arg;
-    set_number("YK_RESTARTS", "%.0f", (double)number);
-    set_number("YK_STARTED", "%.6f", number ? yk_now() : yk_cli_started);
+    yk_env_set_number("YK_RESTARTS", (double)number);
+    yk_env_set_number("YK_STARTED", number ? yk_now() : yk_cli_started);
     yk_cgroup_limits("/proc", "/sys", &before);
     const time_t since = (time_t)yk_wall();
     yk_supervise(&s);
@@ -128,7 +122,7 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (st || (st = yk_plan_options(c, &topology, &j->plan)))
         return st;
     if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
-        set_number("YK_PROGRESS", "%.0f", size.ws_col); /* on other hosts, stderr is a pipe */
+        yk_env_set_number("YK_PROGRESS", size.ws_col); /* on other hosts, stderr is a pipe */
     yk_argv_add(&j->command, "yoke");
     yk_argv_add(&j->command, "train");
     for (int i = 1; i < argc; i++)

@@ -126,6 +126,16 @@ static void on_signal(int signal)
     errno = error;
 }
 
+sigset_t yk_cli_stop_signals(void)
+{
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGHUP);
+    return stop;
+}
+
 void yk_cli_catch_hangup(const struct sigaction *action)
 {
     struct sigaction now;

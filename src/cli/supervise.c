@@ -579,14 +579,11 @@ static void watch(yk_supervisor *s, struct pollfd *p, const sigset_t *mask)
 
 void yk_supervise(yk_supervisor *s)
 {
-    sigset_t stop, before;
+    const sigset_t stop = yk_cli_stop_signals();
+    sigset_t before;
     struct pollfd *p = calloc(s->hosts, sizeof *p);
     s->agent = calloc(s->hosts, sizeof *s->agent);
     s->rank = calloc((size_t)s->plan->processes, sizeof *s->rank);
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
-    sigaddset(&stop, SIGHUP);
     sigprocmask(SIG_BLOCK, &stop, &before); /* delivered while it waits */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     s->hosts = p && s->agent && s->rank ? s->hosts : 0;

@@ -17,18 +17,18 @@ static int create_own(size_t bytes)
     return fd;
 }
 
-static char *map(int fd, size_t bytes)
+char *yk_memory_map(int fd, size_t bytes)
 {
     void *p = fd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-static char *open_other(int64_t pid, int64_t descriptor, size_t bytes)
+char *yk_memory_open(int64_t pid, int64_t descriptor, size_t bytes)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)pid, (long long)descriptor);
     const int fd = descriptor < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    char *p = map(fd, bytes);
+    char *p = lseek(fd, 0, SEEK_END) == (off_t)bytes ? yk_memory_map(fd, bytes) : NULL;
     if (fd >= 0)
         close(fd);
     return p;
@@ -62,8 +62,8 @@ yk_status yk_shared_memory_create(yk_comm *comm, size_t bytes, double seconds, y
         st = all_gather(comm, fd, all, seconds);
     ok &= !st;
     for (int r = 0; ok && r < n; r++)
-        ok =
-            (out->at[r] = r == me ? map(fd, bytes) : open_other(yk_comm_pid(comm, r), all[r], bytes)) != NULL;
+        ok = (out->at[r] = r == me ? yk_memory_map(fd, bytes)
+                                   : yk_memory_open(yk_comm_pid(comm, r), all[r], bytes)) != NULL;
     if (!st)
         st = all_gather(comm, ok, all, seconds); /* then the descriptors can be closed */
     for (int r = 0; r < n; r++)

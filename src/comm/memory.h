@@ -27,4 +27,8 @@ typedef struct {
 yk_status yk_shared_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_shared_memory *out);
 void yk_shared_memory_free(yk_shared_memory *m); /* a zeroed one is fine */
 
+/* Maps memory of this process, or memory of this size of another process, which has the descriptor. NULL: not possible. */
+char *yk_memory_map(int fd, size_t bytes);
+char *yk_memory_open(int64_t pid, int64_t descriptor, size_t bytes);
+
 #endif

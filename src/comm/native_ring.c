@@ -1,9 +1,8 @@
 #include "comm/native_ring.h"
 
+#include "comm/memory.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -48,13 +47,6 @@ static size_t segment_bytes(const yk_segment *s)
     return PAGE + (size_t)s->senders * ring_stride(s);
 }
 
-static bool map(yk_segment *s, int fd)
-{
-    void *p = mmap(NULL, segment_bytes(s), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    s->at = p == MAP_FAILED ? NULL : p;
-    return s->at;
-}
-
 yk_status yk_segment_create(int senders, yk_segment *out)
 {
     *out = (yk_segment){
@@ -64,7 +56,8 @@ yk_status yk_segment_create(int senders, yk_segment *out)
             YK_EUSAGE,
             "%d processes cannot share memory: at most %d can; set YOKE_SHARED_MEMORY=0 to use sockets",
             senders, 64 * MAX_WORDS);
-    if (out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out)) || !map(out, out->fd))
+    if (out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out)) ||
+        !(out->at = yk_memory_map(out->fd, segment_bytes(out))))
         return yk_fail(YK_ESYSTEM, "cannot create %zu bytes of shared memory: %s", segment_bytes(out),
                        strerror(errno));
     return YK_OK;
@@ -72,14 +65,8 @@ yk_status yk_segment_create(int senders, yk_segment *out)
 
 bool yk_segment_open(int64_t pid, int descriptor, int senders, yk_segment *out)
 {
-    char path[64];
     *out = (yk_segment){.fd = -1, .senders = senders, .ring = ring_bytes(senders)};
-    snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, descriptor);
-    const int fd = descriptor < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    const bool ok = fd >= 0 && lseek(fd, 0, SEEK_END) == (off_t)segment_bytes(out) && map(out, fd);
-    if (fd >= 0)
-        close(fd);
-    return ok;
+    return (out->at = yk_memory_open(pid, descriptor, segment_bytes(out)));
 }
 
 void yk_segment_free(yk_segment *s)
