@@ -150,11 +150,12 @@ static void run_ssh(const yk_supervisor *s, const yk_host_agent *a, int fd)
     if (w.status || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
         _exit(127);
     execvp(w.arg[0], w.arg);
-    for (const yk_host_agent *first = s->agent; !first->ops->remote || first == a; first++)
-        if (first == a) { /* the reason is the same for all hosts */
-            fprintf(stderr, "yoke: error: cannot run %s (--agent): %s\n", w.arg[0], strerror(errno));
-            break;
-        }
+    const yk_host_agent *first = s->agent;
+    while (!first->ops->remote)
+        first++;
+    while (first != a) /* the reason is the same for all hosts: the first one says it, and ends the job */
+        pause();
+    fprintf(stderr, "yoke: error: cannot run %s (--agent): %s\n", w.arg[0], strerror(errno));
     _exit(127);
 }
 
