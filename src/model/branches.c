@@ -392,7 +392,7 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
     if (st)
         return st;
     if (m->net)
-        yk__net_branch_pass(w->net, &w->hooks, v[m->net_group].w, b, training, v[m->net_group].in_flight);
+        yk__net_branch_pass(w->net, &w->hooks, v[m->net_group].w, b, training);
     const size_t chunk = m->net ? yk__net_branch_division(w->net)->chunk * YK_LANES : b->n;
     *loss = 0.0;
     for (size_t at = 0; at < b->n; at += chunk) { /* in the order of one thread */

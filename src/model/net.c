@@ -355,7 +355,7 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
 /* ---- functions of the model ---- */
 
 void yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const float *params,
-                         const yk_batch *batch, bool training, int in_flight)
+                         const yk_batch *batch, bool training)
 {
     w->hooks = hooks;
     w->batch = batch;
@@ -364,8 +364,6 @@ void yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const f
     w->training = training;
     w->noise = training ? yk_batch_noise(batch) : 0;
     yk__net_pass(w);
-    if (training && in_flight > 1)
-        damp(w, in_flight);
 }
 
 float *yk__net_branch_gradient(yk_workspace *w)

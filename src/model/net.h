@@ -285,7 +285,7 @@ yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_mo
 
 /* One pass over a batch; `work` is a workspace of the network. */
 void yk__net_branch_pass(yk_workspace *work, const yk__branch_hooks *hooks, const float *params,
-                         const yk_batch *batch, bool training, int in_flight);
+                         const yk_batch *batch, bool training);
 float *yk__net_branch_gradient(yk_workspace *work);      /* of the last pass; [nparams] */
 yk_thread_pool *yk__net_branch_pool(yk_workspace *work); /* its threads; NULL: one */
 const yk__division *yk__net_branch_division(const yk_workspace *work);

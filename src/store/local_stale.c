@@ -9,7 +9,7 @@
  *                in a job, and if the threads of a process add their gradients for a network: these sums are large steps
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
- *     mean input lr / (2 n - 1) in the direction of the mean input of a layer, for networks, and for linear models on dense data.
+ *     mean input lr / (2 n - 1) in the direction of the mean input of a layer, for networks and linear models on dense data.
  *                The curvature of the loss is the largest there. The workers apply this rule, because only they know the
  *                inputs (model/mean_input.h)
  *     distance   lr / (1 + d), for networks: d is how far the parameters have moved since the worker read them, in units of

@@ -92,7 +92,7 @@ static void print_rules(const yk_plan *p, const yk_model *model)
         n += (size_t)snprintf(
             text, sizeof text, "; learning rates warm up over the first %llu steps",
             (unsigned long long)yk_warm_up_steps(p->workers, model->sparse ? UINT64_MAX : p->max_warm_up));
-    if (!model->group[p->ngroups - 1].keyed)
+    if (!model->sparse && !model->group[p->ngroups - 1].keyed)
         n += (size_t)snprintf(text + n, sizeof text - n,
                               "; in the direction of the mean input, learning rates are divided by %d",
                               2 * p->workers - 1);
