@@ -13,12 +13,14 @@ static yk_status check_examples(const yk__trainer *t)
     const uint64_t then = t->resumed.data_examples, now = t->train.examples;
     return !then || then == now || yk__is_streamed(t)
                ? YK_OK
-               : yk_fail(YK_EDATA,
-                         "%s was written with %llu training examples, but %s has %llu: resume with the same "
-                         "data, or continue on other data in a new run with --warm-start %s",
-                         t->result->checkpoint, (unsigned long long)then,
-                         t->caller->data ? "the data in memory" : t->config->data, (unsigned long long)now,
-                         t->result->run_dir);
+               : yk_fail(
+                     YK_EDATA,
+                     "%s was written with %llu training examples, but %s%s has %llu: resume with the same "
+                     "data and --validation, or continue in a new run with --warm-start %s",
+                     t->result->checkpoint, (unsigned long long)then,
+                     t->caller->data ? "the data in memory" : t->config->data,
+                     t->validated ? ", without the rows for validation," : "", (unsigned long long)now,
+                     t->result->run_dir);
 }
 
 /* The best model may have been removed or damaged. Then the best of the later ones is selected. */
