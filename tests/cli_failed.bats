@@ -123,7 +123,7 @@ diverge() { # OPTION...
     run ! grep -q 'Most examples/s' page.html # only one run can be chosen
 }
 
-@test "a sweep repeats a run that failed before" {
+@test "a sweep repeats a run that failed before, unless it diverged" {
     cat >sweep.ini <<'END'
 [train]
 model = softmax
@@ -136,8 +136,13 @@ END
     [ "$status" -ne 0 ]
     grep -q '"state": "failed"' swept/*/summary.json
     try sweep sweep.ini --out swept --keep-going
+    [ "$status" -ne 0 ]
+    grep -q 'they diverged, so the same command does not repeat them' err
+    sed -i '/"diverged"/d' swept/*/summary.json # as if it had failed for another reason
+    try sweep sweep.ini --out swept --keep-going
     grep -q 'diverged' err
     run ! grep -q 'are already complete' err
+    grep -q '"diverged"' swept/*/summary.json
 }
 
 @test "ranks: the failing rank reports the error, and the summary has it" {
