@@ -379,19 +379,19 @@ static void a_slow_network(void **state)
     t.usage.cpu_host.mean = 8.0; /* a busy host matters little to workers that wait */
     t.usage.delayed.mean = 1.6;
     t.usage.cpu.mean = 0.4;
-    t.measured[0].delayed = t.measured[1].delayed = 0.8;
+    t.measured[0].delayed = t.measured[1].delayed = 0.4;
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
     link_all(&t, 110e3,
              11e6); /* but a link that carries half of what it can carries little for lack of a core */
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
-    link_all(&t, 110e3, 7e6); /* a worker that waits with a core for part of the transfers waits for bytes */
+    link_all(&t, 110e3, 7e6); /* a worker that is ready for most of the transfers waits for bytes */
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
-    t.measured[0].delayed = t.measured[1].delayed = 0.95; /* both without a core at all times: nobody knows */
+    t.measured[0].delayed = t.measured[1].delayed = 0.47; /* both without a core for most of the transfers */
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
     t.measured[1].link.sampled = 5.6e6; /* it carries that at nearly all times: the probe was a short burst */
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
     t.measured[1].link.sampled = 0.0;
-    t.measured[1].delayed = 0.8; /* one end is ready for part of the transfers */
+    t.measured[1].delayed = 0.4; /* one end is ready for most of the transfers */
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
 
     t.measured[0].delayed = t.measured[1].delayed = t.usage.delayed.mean = 0.0;

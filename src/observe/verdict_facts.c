@@ -210,9 +210,8 @@ static const yk_process_evidence *end_of(const yk_evidence *e, int i)
     return i < e->nmeasured ? &e->measured[i] : &e->server[i - e->nmeasured];
 }
 
-/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends are without a core for
- * longer than transfers take (as measured by the processes, or on the link), they may be waiting only for cores.
- * Otherwise, one of them had a core during transfers, and waited for bytes. */
+/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends are without a core for most
+ * of the time that transfers take (as measured by the processes, or on the link), they wait for cores rather than for bytes. */
 static void find_link(yk__facts *f)
 {
     const yk_evidence *e = f->e;
@@ -235,7 +234,7 @@ static void find_link(yk__facts *f)
         const double share = fmin(l->carried / l->highest, 1.0),
                      needed = l->sampled > 0.0 ? fmin(l->carried / l->sampled, 1.0) : share;
         const bool full =
-            share >= full_link * transfers && fmax(transfers, needed) > fmin(starved(f, a), without);
+            share >= full_link * transfers && fmax(transfers, needed) > 2.0 * fmin(starved(f, a), without);
         if (full > f->link.full || (full == f->link.full && needed > f->link.needed))
             f->link = (yk__link){
                 a->host, *l, share, needed, elsewhere, full, l->highest < slow_link_factor * elsewhere};
