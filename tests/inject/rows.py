@@ -59,7 +59,7 @@ def bottlenecks():
               kinds=("straggler",), words="rank 2", stop=(2, 0.35, 0.15))
     yield Row("server stopped 70 %", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 3 --test none",
               kinds=("straggler",), words="rank 0", stop=(0, 0.35, 0.15))
-    yield Row("rank with 0.3 cores, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 50 --epochs 40 --test none",
+    yield Row("rank with 0.3 cores, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 50 --epochs 160 --test none",
               kinds=("straggler",), words="rank 1", limit=(1, 0.3))
     yield Row("rank with half a core, replicas", f"--model lenet5 --data {SMALL} --launch 2 --batch 32 --epochs 1000000 --test none",
               kinds=("straggler",), words="rank 1", limit=(1, 0.5), seconds=3.0)
