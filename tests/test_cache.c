@@ -173,6 +173,13 @@ static void rows_can_be_shuffled(void **state)
     assert_int_equal(sum[0], sum[1]);
     assert_int_equal(yk_dataset_shuffle(&again), YK_OK);
     assert_same_rows(d.rows, again.rows);
+    yk_dataset_fini(&again);
+    assert_int_equal(yk_dataset_open(path, YK_SPLIT_TRAIN, NULL, YK_STREAM_AUTO, &again), YK_OK);
+    yk_rows_init(&again.loaded, again.kind, again.dim); /* loaded, but in order */
+    assert_int_equal(yk_rows_append(&again.loaded, again.rows, 0, again.rows->n), YK_OK);
+    again.rows = &again.loaded;
+    assert_int_equal(yk_dataset_shuffle(&again), YK_OK);
+    assert_same_rows(d.rows, again.rows);
     yk_dataset_fini(&d);
     yk_dataset_fini(&again);
 }

@@ -26,8 +26,7 @@ typedef enum {
 typedef struct {
     unsigned polls; /* so far */
     unsigned spins, yields;
-    uint64_t
-        yield_ns; /* on a busy host, a yield takes milliseconds: a wait for processes sleeps after this time */
+    uint64_t yield_ns; /* then a wait for processes sleeps: on a busy host, a yield takes milliseconds */
     double seconds;
     double pause;   /* yk_wait_every(): seconds; 0: spins and yields first */
     uint64_t began; /* ns: when it stopped spinning; 0: still spinning */

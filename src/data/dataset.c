@@ -440,8 +440,11 @@ yk_status yk_dataset_shuffle(yk_dataset *d)
 {
     if (d->shuffled)
         return YK_OK;
-    yk_status st = yk_rows_shuffled_copy(d->rows, 1, SHUFFLE_SEED, &d->loaded);
+    yk_rows copy;
+    yk_status st = yk_rows_shuffled_copy(d->rows, 1, SHUFFLE_SEED, &copy);
     if (!st) {
+        yk_rows_fini(&d->loaded); /* they are in order if there was too little memory when they were loaded */
+        d->loaded = copy;
         d->rows = &d->loaded;
         d->shuffled = true;
     }

@@ -211,7 +211,8 @@ static const yk_process_evidence *end_of(const yk_evidence *e, int i)
 }
 
 /* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If its process is without a core for most of
- * the time that transfers take (as measured by the processes, or on the link), it waits for cores rather than for bytes. */
+ * the time that transfers take (as measured by the processes, or on the link), or another host for all of it, they wait for cores
+ * rather than for bytes. */
 static void find_link(yk__facts *f)
 {
     const yk_evidence *e = f->e;
@@ -219,19 +220,21 @@ static void find_link(yk__facts *f)
     for (int i = 0; i < n; i++) {
         const yk_process_evidence *a = end_of(e, i);
         const yk_link_evidence *l = &a->link;
-        double elsewhere = 0.0, transfers = f->messages;
+        double elsewhere = 0.0, without = 2.0 * starved(f, a), transfers = f->messages;
         if (!(l->highest > 0.0))
             continue;
         for (int k = 0; k < n; k++) {
             const yk_process_evidence *b = end_of(e, k);
-            if (a->host && b->host && strcmp(a->host, b->host))
+            if (a->host && b->host && strcmp(a->host, b->host)) {
                 elsewhere = fmax(elsewhere, b->link.highest);
+                without = fmax(without, starved(f, b));
+            }
         }
         if (i < e->nmeasured && a->phases.seconds > 0.0)
             transfers = fmax(transferred(a) / a->phases.seconds, transfers);
         const double share = fmin(l->carried / l->highest, 1.0),
                      needed = l->sampled > 0.0 ? fmin(l->carried / l->sampled, 1.0) : share;
-        const bool full = share >= full_link * transfers && fmax(transfers, needed) > 2.0 * starved(f, a);
+        const bool full = share >= full_link * transfers && fmax(transfers, needed) > without;
         if (full > f->link.full || (full == f->link.full && needed > f->link.needed))
             f->link = (yk__link){
                 a->host, *l, share, needed, elsewhere, full, l->highest < slow_link_factor * elsewhere};

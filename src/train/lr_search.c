@@ -320,7 +320,7 @@ static int winner(const search *s)
 }
 
 /* Records the round, and keeps the best rates: losses have one minimum as a function of the rate, so they are around the best one,
- * rather on the side of the default. The winner is kept in any case, and the default in the first round. */
+ * more of them on the side of the default. The winner is always kept, and so is the default in the first round. */
 static void halve(search *s)
 {
     yk_lr_search *out = s->out;
