@@ -106,3 +106,21 @@ END
         rm -rf whole
     done
 }
+
+@test "asynchronous linear models on a cache: examples are assigned in chunks, also after a resume" {
+    try data gen 'synth:ctr?features=20000&examples=40000' --split train --out clicks.cache --quiet
+    expect 0
+    in_time 60 train --model logreg --data clicks.cache --test none --launch 2 --servers all --mode async --batch 100 --epochs 1 --quiet --out run
+    expect 0
+    python3 - run/checkpoints/step-*/state.safetensors <<'END' # the kind of the cursor, and the rows of a chunk
+import json, struct, sys
+with open(sys.argv[1], "rb") as f:
+    begin = struct.unpack("<Q", f.read(8))[0]
+    at = json.loads(f.read(begin))["place"]["data_offsets"][0]
+    f.seek(8 + begin + at)
+    assert struct.unpack("<Q", f.read(8))[0] >> 8 == 2000
+END
+    in_time 60 train --out run --resume --epochs 2 --quiet
+    expect 0
+    grep -q '"examples": 80000,' run/summary.json
+}
