@@ -10,7 +10,7 @@
 #include "store/messages.h"
 #include <string.h>
 
-enum { ROWS = 1003, KEYS = 400, UNIT = 60 };
+enum { ROWS = 1003, KEYS = 400, CHUNK_ROWS = 60 };
 
 static void make_rows(yk_rows *rows, bool values, uint64_t seed)
 {
@@ -39,7 +39,7 @@ static uint32_t key_of(const yk_chunk *c, uint32_t cursor, int servers)
 static void check_chunk(const yk_rows *rows, const yk_rows *keys, size_t first, const yk_chunk *c,
                         int servers, uint32_t bias)
 {
-    const size_t end = first + UNIT < ROWS ? first + UNIT : ROWS;
+    const size_t end = first + CHUNK_ROWS < ROWS ? first + CHUNK_ROWS : ROWS;
     double squares[KEYS + 1] = {0};
     bool listed[KEYS + 1] = {false};
     for (uint64_t e = keys->start[first]; e < keys->start[end]; e++) {
@@ -73,13 +73,13 @@ static void slots_refer_to_keys(void **state)
         yk_chunks *c;
         make_rows(&rows, how & 8, (uint64_t)how);
         make_rows(&keys, how & 8, (uint64_t)how);
-        assert_int_equal(yk_chunks_create(&rows, UNIT, servers, bias, &c), YK_OK);
+        assert_int_equal(yk_chunks_create(&rows, CHUNK_ROWS, servers, bias, &c), YK_OK);
         if (how % 3) /* prepared by two threads, otherwise built on use */
             for (int me = 0; me < 2; me++)
                 assert_int_equal(yk_chunks_prepare(c, me, 2), YK_OK);
         yk_merger scratch;
         assert_int_equal(yk_merger_init(&scratch, 1), YK_OK);
-        for (size_t first = 0; first < ROWS; first += UNIT) {
+        for (size_t first = 0; first < ROWS; first += CHUNK_ROWS) {
             const yk_chunk *chunk, *again;
             assert_int_equal(yk_chunks_get(c, first, &scratch, &chunk), YK_OK);
             assert_int_equal(yk_chunks_get(c, first, &scratch, &again), YK_OK);
@@ -123,18 +123,18 @@ static void batches_stay_in_their_chunk_and_are_used_once(void **state)
                        .classes = 2,
                        .shuffled = true};
     lease_source o;
-    yk_assignment_init(&o.assignment, ROWS, EPOCHS, UINT64_MAX, BATCH, 2, UNIT);
+    yk_assignment_init(&o.assignment, ROWS, EPOCHS, UINT64_MAX, BATCH, 2, CHUNK_ROWS);
     const yk_feed_plan plan = {.workers = 2,
                                .batch = BATCH,
                                .seed = 3,
                                .epochs = EPOCHS,
                                .steps = UINT64_MAX,
-                               .unit = UNIT,
+                               .chunk_rows = CHUNK_ROWS,
                                .lease = lease,
                                .lease_context = &o};
     yk_feed *f;
     assert_int_equal(yk_feed_create(&data, &plan, &f), YK_OK);
-    assert_int_equal(yk_feed_unit(f), UNIT);
+    assert_int_equal(yk_feed_chunk_rows(f), CHUNK_ROWS);
     int seen[ROWS] = {0}, first_in_chunk[EPOCHS] = {-1, -1, -1}, epoch = 0;
     size_t used = 0;
     for (int me = 0, none = 0; none < 2; me = !me) {
@@ -144,10 +144,10 @@ static void batches_stay_in_their_chunk_and_are_used_once(void **state)
         if (!b.n)
             continue;
         for (size_t i = 0; i < b.n; i++) {
-            assert_int_equal(b.pick[i] / UNIT, b.pick[0] / UNIT);
+            assert_int_equal(b.pick[i] / CHUNK_ROWS, b.pick[0] / CHUNK_ROWS);
             seen[b.pick[i]]++;
         }
-        if (b.pick[0] / UNIT == 4 && first_in_chunk[epoch] < 0)
+        if (b.pick[0] / CHUNK_ROWS == 4 && first_in_chunk[epoch] < 0)
             first_in_chunk[epoch] = (int)b.pick[0];
         used += b.n;
         epoch = (int)(used / ROWS) < EPOCHS ? (int)(used / ROWS) : EPOCHS - 1;
@@ -157,24 +157,24 @@ static void batches_stay_in_their_chunk_and_are_used_once(void **state)
         assert_int_equal(seen[i], EPOCHS);
     assert_false(first_in_chunk[0] == first_in_chunk[1] && first_in_chunk[1] == first_in_chunk[2]);
 
-    /* a cursor saved with this unit continues with it, whatever the plan has; an older cursor uses the default unit */
-    uint64_t cursor[3] = {2 | (uint64_t)UNIT << 8, 1, 120};
+    /* a cursor saved with chunks of this size continues with it, whatever the plan has; an older cursor uses the default */
+    uint64_t cursor[3] = {2 | (uint64_t)CHUNK_ROWS << 8, 1, 120};
     yk_feed_free(f);
     yk_feed_plan other = plan;
-    other.unit = 0;
+    other.chunk_rows = 0;
     assert_int_equal(yk_feed_create(&data, &other, &f), YK_OK);
     assert_int_equal(yk_feed_cursor_restore(f, cursor, 3, 0), YK_OK);
-    assert_int_equal(yk_feed_unit(f), UNIT);
+    assert_int_equal(yk_feed_chunk_rows(f), CHUNK_ROWS);
     yk_feed_free(f);
     assert_int_equal(yk_feed_create(&data, &plan, &f), YK_OK);
     cursor[0] = 2;
     assert_int_equal(yk_feed_cursor_restore(f, cursor, 3, 0), YK_OK);
-    assert_int_not_equal(yk_feed_unit(f), UNIT);
-    /* with leases, only the unit of a saved cursor matters */
-    cursor[0] = 2 | (uint64_t)UNIT << 8;
-    size_t unit;
-    assert_int_equal(yk_feed_unit_restore(f, cursor, 3, &unit), YK_OK);
-    assert_int_equal(yk_feed_unit(f), UNIT);
+    assert_int_not_equal(yk_feed_chunk_rows(f), CHUNK_ROWS);
+    /* with leases, only the chunk size of a saved cursor matters */
+    cursor[0] = 2 | (uint64_t)CHUNK_ROWS << 8;
+    size_t chunk_rows;
+    assert_int_equal(yk_feed_chunk_rows_restore(f, cursor, 3, &chunk_rows), YK_OK);
+    assert_int_equal(yk_feed_chunk_rows(f), CHUNK_ROWS);
     yk_feed_free(f);
     yk_assignment_fini(&o.assignment);
     yk_rows_fini(&rows);

@@ -451,13 +451,13 @@ static void intervals_in_epochs(void **state)
 }
 
 /* Chunks of examples that share a copy: longer for more data, but not longer than the interval between evaluations. */
-static void units(void **state)
+static void chunk_rows(void **state)
 {
     (void)state;
     static const struct {
         const char *options;
         yk_data_facts data;
-        uint64_t unit, lifetime;
+        uint64_t chunk_rows, lifetime;
         yk_cursor_kind cursor;
     } want[] = {
         {SPARSE "mode=async batch=100", {.examples = 1000}, 0, 20, YK_CURSOR_LEASE},
@@ -483,17 +483,17 @@ static void units(void **state)
     yk_plan p;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         assert_int_equal(plan_with(want[i].options, &three, &want[i].data, &p), YK_OK);
-        assert_int_equal(p.unit, want[i].unit);
+        assert_int_equal(p.chunk_rows, want[i].chunk_rows);
         assert_int_equal(p.copy_lifetime, want[i].lifetime);
         assert_int_equal(p.cursor_kind, want[i].cursor);
     }
     assert_int_equal(plan_with(SPARSE "mode=async batch=100 epochs=1000 optimizer=linear=adagrad", &three,
                                &(yk_data_facts){.examples = 1000000}, &p),
                      YK_OK);
-    assert_int_equal(p.unit, 2000); /* not longer, as for all optimizers but sgd */
-    const yk_data_facts resumed = {.examples = 1000000, .resumed = 1, .unit = 250};
+    assert_int_equal(p.chunk_rows, 2000); /* not longer, as for all optimizers but sgd */
+    const yk_data_facts resumed = {.examples = 1000000, .resumed = 1, .chunk_rows = 250};
     assert_int_equal(plan_with(SPARSE "mode=async batch=100", &three, &resumed, &p), YK_OK);
-    assert_true(p.unit == 250 && p.copy_lifetime == 3);
+    assert_true(p.chunk_rows == 250 && p.copy_lifetime == 3);
 }
 
 /* Local SGD does not allow them if there are groups of both kinds. */
@@ -636,7 +636,7 @@ int main(void)
                                        cmocka_unit_test(roles),
                                        cmocka_unit_test(threads_that_share_cores),
                                        cmocka_unit_test(intervals_in_epochs),
-                                       cmocka_unit_test(units),
+                                       cmocka_unit_test(chunk_rows),
                                        cmocka_unit_test(different_bounds),
                                        cmocka_unit_test(named_bounds),
                                        cmocka_unit_test(prefetching),

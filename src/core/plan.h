@@ -99,7 +99,8 @@ typedef struct {
     uint64_t checkpoint_every; /* steps; 0: by time */
     uint64_t log_every;        /* steps; 0: a number that suits the length of the run */
     yk_cursor_kind cursor_kind;
-    uint64_t unit; /* neighboring examples that shuffling keeps together (data/feed.h); 0: the default */
+    uint64_t
+        chunk_rows; /* neighboring examples that shuffling keeps together (data/feed.h); 0: the default */
 
     /* timeouts in seconds, all derived from --deadline */
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */

@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     uint64_t examples, epochs; /* examples per epoch */
     uint64_t batch, longest;   /* examples of a step; of the longest lease */
-    uint64_t unit;             /* leases are multiples of this; 0: of any length */
+    uint64_t chunk_rows;       /* leases are multiples of this; 0: of any length */
     uint64_t steps_left;       /* number of steps that may still be leased; UINT64_MAX: no limit */
     uint64_t next_epoch, next_at;
     yk_lease *returned;
@@ -41,10 +41,10 @@ typedef struct {
     size_t nheld, held_cap;
 } yk_assignment;
 
-/* unit: leases are multiples of this number of examples, which shuffling keeps together (data/feed.h); 0: of any length. steps:
+/* chunk_rows: leases are multiples of this number of examples, which shuffling keeps together (data/feed.h); 0: of any length. steps:
  * limit for all leases together; UINT64_MAX: none. The longest lease depends on the number of workers. */
 void yk_assignment_init(yk_assignment *a, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
-                        int workers, uint64_t unit);
+                        int workers, uint64_t chunk_rows);
 void yk_assignment_fini(yk_assignment *a);
 
 /* An empty lease: no examples are left. */
@@ -54,7 +54,7 @@ yk_status yk_assignment_return(yk_assignment *a, int worker, uint64_t *examples_
 bool yk_assignment_done(const yk_assignment *a); /* all examples are leased and used */
 
 /* The cursor of asynchronous workers, as data/feed.h writes it:
- * 2 + 256 unit | next epoch | next position | epoch, begin, end of each lease that is not used up ... */
+ * 2 + 256 chunk_rows | next epoch | next position | epoch, begin, end of each lease that is not used up ... */
 size_t yk_assignment_cursor_size(const yk_assignment *a);
 void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out);
 yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor, size_t n);

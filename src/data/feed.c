@@ -57,23 +57,23 @@ yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)
     return st;
 }
 
-yk_status yk_feed_unit_set(yk_feed *f, int me, uint64_t unit)
+yk_status yk_feed_chunk_rows_set(yk_feed *f, int me, uint64_t chunk_rows)
 {
-    return f->ops->unit_set ? f->ops->unit_set(f, me, unit) : YK_OK;
+    return f->ops->chunk_rows_set ? f->ops->chunk_rows_set(f, me, chunk_rows) : YK_OK;
 }
 
-yk_status yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n, size_t *out)
+yk_status yk_feed_chunk_rows_restore(yk_feed *f, const uint64_t *cursor, size_t n, size_t *out)
 {
     yk_status st = YK_OK;
-    *out = n ? (size_t)(cursor[0] >> YK__CURSOR_UNIT_SHIFT) : 0;
+    *out = n ? (size_t)(cursor[0] >> YK__CURSOR_CHUNK_SHIFT) : 0;
     for (int i = 0; n && !st && i < f->plan.workers; i++)
-        st = yk_feed_unit_set(f, i, *out);
+        st = yk_feed_chunk_rows_set(f, i, *out);
     return st;
 }
 
-size_t yk_feed_unit(const yk_feed *f)
+size_t yk_feed_chunk_rows(const yk_feed *f)
 {
-    return f->unit;
+    return f->chunk_rows;
 }
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)

@@ -57,9 +57,10 @@ typedef struct {
     /* Whether the lease or stream of a worker was assigned to another worker. If so, next() drops the rest of it. NULL: never. */
     bool (*revoked)(void *context, int worker);
     void *lease_context;
-    /* With `lease` and rows in memory, which are shuffled before they are used: the number of neighboring rows that shuffling keeps together, a multiple of
-     * `batch`; 0: the number that is best for the cache. A resumed run uses the number in its checkpoint. */
-    size_t unit;
+    /* With `lease` and rows in memory, which are shuffled before they are used: the rows of a chunk, neighbors that the order of
+     * an epoch keeps together, a multiple of `batch`; 0: the number that is best for the cache. A resumed run uses the number in
+     * its checkpoint. */
+    size_t chunk_rows;
     const yk_keymap *keymap; /* streams: remaps keys as they are read; NULL: no remap */
     yk_phases *phases;       /* streams: for the time that workers wait for their reader; borrowed, or NULL */
     int first;               /* the worker of phases[0]; workers before it are in other processes */
@@ -76,13 +77,13 @@ yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out);
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 
-size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0 for a stream */
+size_t yk_feed_chunk_rows(const yk_feed *f); /* see yk_feed_plan; 0 for a stream */
 
-/* If leases come from another process: adopts the unit of a saved cursor. *out: that unit; 0: the default. */
-yk_status yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n, size_t *out);
+/* If leases come from another process: adopts the chunk size of a saved cursor. *out: that size; 0: the default. */
+yk_status yk_feed_chunk_rows_restore(yk_feed *f, const uint64_t *cursor, size_t n, size_t *out);
 
-/* The same for one worker of a process that joined a job, before its first lease: `unit` came with the lease. */
-yk_status yk_feed_unit_set(yk_feed *f, int me, uint64_t unit);
+/* The same for one worker of a process that joined a job, before its first lease: `chunk_rows` came with the lease. */
+yk_status yk_feed_chunk_rows_set(yk_feed *f, int me, uint64_t chunk_rows);
 
 int yk_feed_stream(const yk_feed *f, int me); /* the stream that a worker reads; 0 for data in memory */
 

@@ -16,16 +16,16 @@ typedef struct {
     yk_status (*cursor_restore)(yk_feed *f, const uint64_t *cursor, size_t n);
     void (*free)(yk_feed *f);
     void (*drop_lease)(yk_feed *f, int me);
-    void (*cursor_of)(const yk_feed *f, int me, uint64_t out[5]); /* optional */
-    int (*stream)(const yk_feed *f, int me);                      /* optional */
-    yk_status (*unit_set)(yk_feed *f, int me, uint64_t unit);     /* optional */
+    void (*cursor_of)(const yk_feed *f, int me, uint64_t out[5]);         /* optional */
+    int (*stream)(const yk_feed *f, int me);                              /* optional */
+    yk_status (*chunk_rows_set)(yk_feed *f, int me, uint64_t chunk_rows); /* optional */
 } yk__feed_ops;
 
 struct yk_feed {
     const yk__feed_ops *ops;
     yk_dataset *data;
     yk_feed_plan plan;
-    size_t unit;
+    size_t chunk_rows;
     atomic_uint_fast64_t steps_granted; /* of plan.steps */
     struct yk__grant {
         _Alignas(64) uint64_t left; /* steps that a worker may still take */
@@ -35,8 +35,8 @@ struct yk_feed {
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 
-/* The first number of a cursor is its kind (yk_cursor_kind); with leases the unit, if not the default, is in the bits above. */
-enum { YK__CURSOR_UNIT_SHIFT = 8 };
+/* The first number of a cursor is its kind (yk_cursor_kind); with leases, the rows of a chunk, if not the default, are in the bits above. */
+enum { YK__CURSOR_CHUNK_SHIFT = 8 };
 
 enum { YK__AHEAD = 32 }; /* rows after a batch that are announced for prefetching */
 

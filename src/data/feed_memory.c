@@ -16,9 +16,9 @@ enum { LARGE_GROUP = 256 }; /* of rows in place (raw_keys), which use more cache
 typedef struct {
     _Alignas(YK_ALIGN) uint64_t epoch; /* of perm */
     yk_perm perm;
-    uint64_t unit_begin, unit_end; /* positions of the current unit of rows */
-    uint64_t first_row, rotation;  /* its first row, and the number of the row that it starts with */
-    uint32_t *pick;                /* rows of the next positions, computed ahead: pick[first..filled) */
+    uint64_t chunk_begin, chunk_end; /* positions of the current chunk of rows */
+    uint64_t first_row, rotation;    /* its first row, and the number of the row that it starts with */
+    uint32_t *pick;                  /* rows of the next positions, computed ahead: pick[first..filled) */
     size_t first, filled, cap;
     uint64_t base;    /* rounds: positions of the epoch that were used before a restart */
     uint64_t ordinal; /* rounds: batches since then */
@@ -46,28 +46,29 @@ static void set_epoch(memory_feed *f, worker_state *s, uint64_t epoch)
     if (s->perm.n && s->epoch == epoch)
         return;
     s->epoch = epoch;
-    s->unit_end = 0; /* none */
-    s->perm = yk_perm_make(f->n / f->feed.unit, yk__epoch_seed(&f->feed.plan, epoch));
+    s->chunk_end = 0; /* none */
+    s->perm = yk_perm_make(f->n / f->feed.chunk_rows, yk__epoch_seed(&f->feed.plan, epoch));
 }
 
-/* The row at a position of the epoch's order. Rows that do not fill a unit are last. A unit other than GROUP starts at a
- * different row in each epoch, so that its batches differ. */
+/* The row at a position of the epoch's order. Rows that do not fill a chunk are last. Unless a chunk has GROUP rows, it
+ * starts at a different row in each epoch, so that its batches differ. */
 static inline uint32_t row_at(const memory_feed *f, worker_state *s, uint64_t at)
 {
-    const uint64_t unit = f->feed.unit;
-    if (unit == 1)
+    const uint64_t chunk_rows = f->feed.chunk_rows;
+    if (chunk_rows == 1)
         return (uint32_t)(f->feed.plan.in_order ? at : yk_perm_at(&s->perm, at));
-    if (at < s->unit_begin || at >= s->unit_end) {
-        const uint64_t number = at / unit;
+    if (at < s->chunk_begin || at >= s->chunk_end) {
+        const uint64_t number = at / chunk_rows;
         const bool whole = number < s->perm.n;
-        s->unit_begin = number * unit;
-        s->unit_end = s->unit_begin + unit;
-        s->first_row = whole ? yk_perm_at(&s->perm, number) * unit : s->unit_begin;
-        s->rotation =
-            whole && unit != GROUP ? yk_mix64(yk__epoch_seed(&f->feed.plan, s->epoch) + number) % unit : 0;
+        s->chunk_begin = number * chunk_rows;
+        s->chunk_end = s->chunk_begin + chunk_rows;
+        s->first_row = whole ? yk_perm_at(&s->perm, number) * chunk_rows : s->chunk_begin;
+        s->rotation = whole && chunk_rows != GROUP
+                          ? yk_mix64(yk__epoch_seed(&f->feed.plan, s->epoch) + number) % chunk_rows
+                          : 0;
     }
-    const uint64_t rotated = at - s->unit_begin + s->rotation;
-    return (uint32_t)(s->first_row + (rotated < unit ? rotated : rotated - unit));
+    const uint64_t rotated = at - s->chunk_begin + s->rotation;
+    return (uint32_t)(s->first_row + (rotated < chunk_rows ? rotated : rotated - chunk_rows));
 }
 
 static void compact_picks(worker_state *s)
@@ -130,11 +131,11 @@ enum { HEAD = 3 };
 
 static yk_status check_cursor(const memory_feed *f, const uint64_t *cursor, size_t n)
 {
-    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_UNIT_SHIFT) - 1);
+    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_CHUNK_SHIFT) - 1);
     if (kind == YK_CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written with streamed data: resume it with --stream always");
-    if (n < HEAD || n % 3 || kind > YK_CURSOR_LEASE || cursor[0] >> YK__CURSOR_UNIT_SHIFT > f->n ||
+    if (n < HEAD || n % 3 || kind > YK_CURSOR_LEASE || cursor[0] >> YK__CURSOR_CHUNK_SHIFT > f->n ||
         cursor[2] > f->n)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
                        f->n);
@@ -212,7 +213,7 @@ static yk_status next_of_lease(yk_feed *feed, int me, size_t max, yk_batch *out)
     return YK_OK;
 }
 
-static size_t default_unit(const memory_feed *f)
+static size_t default_chunk_rows(const memory_feed *f)
 {
     if (!f->feed.data->shuffled || f->n < GROUP_FROM || f->feed.plan.in_order)
         return 1;
@@ -235,12 +236,12 @@ static void save_lease_cursor(const yk_feed *feed, uint64_t *out)
 }
 
 /* Several neighboring rows are kept together only if they are unrelated. */
-static yk_status unit_set(yk_feed *feed, int me, uint64_t unit)
+static yk_status chunk_rows_set(yk_feed *feed, int me, uint64_t chunk_rows)
 {
     memory_feed *f = (memory_feed *)feed;
     yk_mutex_lock(&f->lock);
-    const yk_status st = unit ? yk_dataset_shuffle(feed->data) : YK_OK;
-    feed->unit = unit ? (size_t)unit : default_unit(f);
+    const yk_status st = chunk_rows ? yk_dataset_shuffle(feed->data) : YK_OK;
+    feed->chunk_rows = chunk_rows ? (size_t)chunk_rows : default_chunk_rows(f);
     yk_mutex_unlock(&f->lock);
     f->worker[me].perm.n = 0; /* set_epoch() computes it again */
     return st;
@@ -252,8 +253,8 @@ static yk_status restore_lease_cursor(yk_feed *feed, const uint64_t *cursor, siz
     yk_status st = check_cursor(f, cursor, n);
     if (st)
         return st;
-    size_t unit;
-    st = yk_feed_unit_restore(feed, cursor, n, &unit);
+    size_t chunk_rows;
+    st = yk_feed_chunk_rows_restore(feed, cursor, n, &chunk_rows);
     return st ? st : yk_assignment_cursor_restore(&f->leases, cursor, n);
 }
 
@@ -287,7 +288,7 @@ static const yk__feed_ops round_ops = {.next = next_of_round,
                                        .cursor_restore = restore_lease_cursor,
                                        .free = free_feed,
                                        .drop_lease = drop_lease,
-                                       .unit_set = unit_set};
+                                       .chunk_rows_set = chunk_rows_set};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {
@@ -296,7 +297,8 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         return YK_ESYSTEM;
     f->feed = (yk_feed){.ops = plan->rounds ? &round_ops : &lease_ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
-    f->feed.unit = plan->unit && !plan->rounds && !plan->in_order ? plan->unit : default_unit(f);
+    f->feed.chunk_rows =
+        plan->chunk_rows && !plan->rounds && !plan->in_order ? plan->chunk_rows : default_chunk_rows(f);
     yk_assignment_init(&f->leases, f->n, plan->epochs, UINT64_MAX, plan->batch, plan->workers, 0);
     yk_mutex_init(&f->lock);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");

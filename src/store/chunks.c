@@ -7,20 +7,20 @@
 
 struct yk_chunks {
     yk_rows *rows;
-    size_t unit, n;
+    size_t chunk_rows, n;
     int servers;
     uint32_t bias_key;
     yk_chunk *chunk;
 };
 
-yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bias_key, yk_chunks **out)
+yk_status yk_chunks_create(yk_rows *rows, size_t chunk_rows, int servers, uint32_t bias_key, yk_chunks **out)
 {
     yk_chunks *c = yk_alloc(1, sizeof *c, "the chunks");
     if (!c)
         return YK_ESYSTEM;
     *c = (yk_chunks){.rows = rows,
-                     .unit = unit,
-                     .n = (rows->n + unit - 1) / unit,
+                     .chunk_rows = chunk_rows,
+                     .n = (rows->n + chunk_rows - 1) / chunk_rows,
                      .servers = servers,
                      .bias_key = bias_key};
     c->chunk = yk_alloc(c->n, sizeof *c->chunk, "the chunks");
@@ -139,8 +139,8 @@ static yk_status make(yk_chunks *c, yk_chunk *chunk, size_t first, size_t end, y
 
 yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_chunk **out)
 {
-    const size_t number = row / c->unit, first = number * c->unit,
-                 end = first + c->unit < c->rows->n ? first + c->unit : c->rows->n;
+    const size_t number = row / c->chunk_rows, first = number * c->chunk_rows,
+                 end = first + c->chunk_rows < c->rows->n ? first + c->chunk_rows : c->rows->n;
     yk_chunk *chunk = &c->chunk[number];
     *out = chunk;
     return chunk->begin ? YK_OK : make(c, chunk, first, end, scratch);
@@ -152,7 +152,7 @@ yk_status yk_chunks_prepare(yk_chunks *c, int me, int all)
     yk_merger scratch;
     yk_status st = yk_merger_init(&scratch, 1024);
     for (size_t i = (size_t)me; !st && i < c->n; i += (size_t)all)
-        st = yk_chunks_get(c, i * c->unit, &scratch, &chunk);
+        st = yk_chunks_get(c, i * c->chunk_rows, &scratch, &chunk);
     yk_merger_fini(&scratch);
     return st;
 }

@@ -1,6 +1,6 @@
 /* Chunks: examples that are always trained together, with the keys that they need.
  *
- *     rows of the data      | chunk 0: rows 0 .. U-1 | chunk 1: U .. 2U-1 | ...           U: the unit of data/feed.h
+ *     rows of the data      | chunk 0: rows 0 .. U-1 | chunk 1: U .. 2U-1 | ...           U: chunk_rows of data/feed.h
  *     index[] of a chunk    before: keys;  after: indices into the chunk's own list of keys, each key once
  *     list of keys          | those of server 0 | of server 1 | ... |    as row numbers on the servers, ascending
  *
@@ -11,7 +11,7 @@
  *     yk_chunks *c;
  *     yk_merger scratch; // of this thread
  *     const yk_chunk *chunk;
- *     yk_status st = yk_chunks_create(&rows, unit, servers, bias_key, &c);
+ *     yk_status st = yk_chunks_create(&rows, chunk_rows, servers, bias_key, &c);
  *     if (!st && !(st = yk_merger_init(&scratch, 1024)))
  *         st = yk_chunks_get(c, row, &scratch, &chunk); // the chunk of this row
  *     yk_merger_fini(&scratch);
@@ -40,7 +40,7 @@ typedef struct {
 
 typedef struct yk_chunks yk_chunks;
 
-yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bias_key, yk_chunks **out);
+yk_status yk_chunks_create(yk_rows *rows, size_t chunk_rows, int servers, uint32_t bias_key, yk_chunks **out);
 void yk_chunks_free(yk_chunks *c); /* NULL is fine */
 
 /* scratch: of the calling thread (yk_merger_init). */

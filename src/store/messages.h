@@ -119,7 +119,7 @@ enum {
 typedef struct {
     uint32_t magic;
     uint16_t kind, flags;
-    uint32_t pull, n;  /* the pull that is answered; a lease: the thread, and the unit (data/feed.h) */
+    uint32_t pull, n;  /* the pull that is answered; a lease: the thread, and chunk_rows (data/feed.h) */
     uint64_t round;    /* completed rounds */
     uint64_t examples; /* of the last round; a lease: its epoch */
     double loss;

@@ -162,7 +162,7 @@ static yk_status handle(yk_remote *r, int k)
         t->stream = down->flags & YK__STREAM ? (int)down->n : -1;
         memcpy(t->cursor, (uint64_t[YK_CURSOR_SIZE]){down->round, down->examples, down->begin, down->end},
                sizeof t->cursor);
-        t->unit = down->n;
+        t->chunk_rows = down->n;
         t->leased_by = down->incarnation;
         atomic_store_explicit(&t->pending, false, memory_order_release);
     }

@@ -121,8 +121,8 @@ yk_status yk_remote_begin_push(yk_remote *r, int channel);
 yk_status yk_remote_push_part(yk_remote *r, int channel, const yk_remote_pushed *p, int me, int all);
 
 /* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
- * now. unit: data/assignment.h. */
-yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out);
+ * now. chunk_rows: data/assignment.h. */
+yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *chunk_rows_out);
 /* The same for streamed data. *number: the stream that the thread returns (-1: none), then the one to continue with (-1: none,
  * or none for now). last: the returned stream's cursor after its last batch. cursor: where it continues. */
 yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR_SIZE], int *number,

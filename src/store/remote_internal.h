@@ -92,9 +92,9 @@ typedef struct {
     yk_lease lease;
     int stream; /* of streamed data; -1: none */
     uint64_t cursor[YK_CURSOR_SIZE];
-    uint64_t unit;      /* of the order of examples (data/feed.h); 0: the default order */
-    uint64_t leased_by; /* the incarnation of this process when it was leased */
-    uint64_t used_by;   /* the same for the lease that the feed has */
+    uint64_t chunk_rows; /* of the order of examples (data/feed.h); 0: the default order */
+    uint64_t leased_by;  /* the incarnation of this process when it was leased */
+    uint64_t used_by;    /* the same for the lease that the feed has */
 } yk__leases;
 
 /* The connection to a server. */

@@ -339,7 +339,7 @@ static yk_status request_lease(yk_remote *r, int thread, bool idle, yk__up up)
     return st;
 }
 
-yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out)
+yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *chunk_rows_out)
 {
     yk__leases *t = &r->leases[thread];
     yk_status st = YK_OK;
@@ -357,7 +357,7 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *uni
         if (t->leased_by < atomic_load(&r->incarnation)) /* it was revoked in the meantime */
             continue;
         *out = t->lease;
-        *unit_out = t->unit;
+        *chunk_rows_out = t->chunk_rows;
         t->used_by = t->leased_by;
         return request_lease(r, thread, false, (yk__up){0}); /* in advance */
     }

@@ -19,7 +19,7 @@ static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__
     yk_status st = s->stopping || begins_later(s, worker)
                        ? YK_OK
                        : yk_assignment_lease(s->config.assignment, worker, &range);
-    out->n = (uint32_t)s->config.assignment->unit;
+    out->n = (uint32_t)s->config.assignment->chunk_rows;
     out->examples = range.epoch;
     out->begin = range.begin;
     out->end = range.end;

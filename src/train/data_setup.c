@@ -333,17 +333,18 @@ static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *beg
 {
     yk__trainer *t = trainer;
     yk_lease next;
-    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->plan->unit ? t->plan->unit : 0;
-    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->plan->first_worker, &next, &unit);
+    uint64_t chunk_rows = 0,
+             own = yk_feed_chunk_rows(t->feed) == t->plan->chunk_rows ? t->plan->chunk_rows : 0;
+    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->plan->first_worker, &next, &chunk_rows);
     if (!st && t->cluster.joined && !t->worker[worker - t->plan->first_worker].examples)
-        st = yk_feed_unit_set(t->feed, worker,
-                              unit); /* before its first batch: the order of the job's examples */
-    else if (!st && !t->cluster.joined && next.begin < next.end && unit != own)
+        st = yk_feed_chunk_rows_set(t->feed, worker,
+                                    chunk_rows); /* before its first batch: the order of the job's examples */
+    else if (!st && !t->cluster.joined && next.begin < next.end && chunk_rows != own)
         return yk_fail(
             YK_EUSAGE,
             "the job assigns examples in groups of %llu, but this process reads them in groups of %llu; all "
             "processes must run the same version of yoke on the same data",
-            (unsigned long long)unit, (unsigned long long)own);
+            (unsigned long long)chunk_rows, (unsigned long long)own);
     *epoch = next.epoch;
     *begin = next.begin;
     *end = next.end;
@@ -379,7 +380,7 @@ yk_status yk__make_feed(yk__trainer *t)
                                .in_order = t->config->no_shuffle,
                                .rounds = t->pacing->together,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
-                               .unit = (size_t)t->plan->unit,
+                               .chunk_rows = (size_t)t->plan->chunk_rows,
                                .keymap = t->remap,
                                .phases = t->phases,
                                .first = t->plan->first_worker,

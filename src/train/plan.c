@@ -261,31 +261,32 @@ static void set_timeouts(const yk_config *c, const yk_topology *job, yk_plan *p)
  * (shards.h), so a chunk is only made longer if a worker trains on at least 500 of them. This is done only without a
  * staleness bound, and only for sgd: with adagrad, longer copies increased the loss more. 0: there are too few examples for
  * chunks. */
-static uint64_t unit_of(const yk_plan *p, double examples)
+static uint64_t chunk_rows_of(const yk_plan *p, double examples)
 {
     enum { PER_EPOCH = 8, IN_ALL = 500 };
     const double workers = (double)p->workers,
                  steps = p->steps == UINT64_MAX ? HUGE_VAL : (double)p->steps * (double)p->batch,
                  all = fmin(steps, p->epochs == UINT64_MAX ? HUGE_VAL : examples * (double)p->epochs);
-    uint64_t unit = p->copy_lifetime * p->batch;
-    if (examples < PER_EPOCH * workers * (double)unit)
+    uint64_t chunk_rows = p->copy_lifetime * p->batch;
+    if (examples < PER_EPOCH * workers * (double)chunk_rows)
         return 0;
     if (p->staleness != YK_ASYNC || !yk_optim_rule_of(p->group[0].optim.kind)->plain)
-        return unit;
+        return chunk_rows;
     for (int longer = 2; longer <= YK_LONGEST_COPY; longer *= 2)
-        if (examples >= 2 * PER_EPOCH * workers * (double)unit &&
-            all >= 2 * IN_ALL * workers * (double)unit &&
-            (!p->eval_every || 2 * unit <= p->eval_every * p->batch)) /* a push must not skip an evaluation */
-            unit *= 2;
-    return unit;
+        if (examples >= 2 * PER_EPOCH * workers * (double)chunk_rows &&
+            all >= 2 * IN_ALL * workers * (double)chunk_rows &&
+            (!p->eval_every ||
+             2 * chunk_rows <= p->eval_every * p->batch)) /* a push must not skip an evaluation */
+            chunk_rows *= 2;
+    return chunk_rows;
 }
 
-/* The unit of the order of examples, and the lifetime of copies, which follows from it. */
-static void set_unit(yk_plan *p, uint64_t unit)
+/* The rows of a chunk, and the lifetime of copies, which follows from it. */
+static void set_chunk_rows(yk_plan *p, uint64_t chunk_rows)
 {
-    p->unit = unit;
-    if (unit)
-        p->copy_lifetime = (unit + p->batch - 1) / p->batch;
+    p->chunk_rows = chunk_rows;
+    if (chunk_rows)
+        p->copy_lifetime = (chunk_rows + p->batch - 1) / p->batch;
 }
 
 /* A worker pushes all steps on a copy together, and each worker may push once more after the last step. Copies are short
@@ -367,9 +368,9 @@ static void set_data(const yk__plan_input *in, yk_plan *p)
     if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_STREAM && p->steps != UINT64_MAX)
         p->copy_lifetime = limit_copies(p);
     if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_LEASE && !d->ordered)
-        set_unit(p, unit_of(p, (double)d->examples));
+        set_chunk_rows(p, chunk_rows_of(p, (double)d->examples));
     if (d->resumed)
-        set_unit(p, d->unit);
+        set_chunk_rows(p, d->chunk_rows);
     p->steps_per_epoch = yk_plan_epoch_steps(p, d->examples);
     if (!p->synchronous && !p->eval_every)
         p->eval_every = eval_interval(p);

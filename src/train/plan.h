@@ -31,7 +31,8 @@ typedef struct {
     uint64_t channels, height, width;           /* of images; 0 otherwise */
     uint64_t earlier;                           /* steps of the run that this one starts from */
     uint64_t continues;                         /* 1: schedules count these steps, too */
-    uint64_t resumed, unit; /* resumed = 1: from a checkpoint, whose `unit` (core/plan.h) is kept */
+    uint64_t resumed,
+        chunk_rows; /* resumed = 1: from a checkpoint, whose `chunk_rows` (core/plan.h) is kept */
 } yk_data_facts;
 
 /* The processes of a job, and this one. */

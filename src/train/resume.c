@@ -132,9 +132,9 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
     if (t->plan->alone || t->plan->cursor_kind != YK_CURSOR_LEASE)
         return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
     t->facts.resumed = 1;
-    size_t unit;
-    yk_status st = yk_feed_unit_restore(t->feed, p->cursor, p->ncursor, &unit);
-    t->facts.unit = unit;
+    size_t chunk_rows;
+    yk_status st = yk_feed_chunk_rows_restore(t->feed, p->cursor, p->ncursor, &chunk_rows);
+    t->facts.chunk_rows = chunk_rows;
     return st ? st : yk__plan(t);
 }
 

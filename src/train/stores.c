@@ -183,7 +183,7 @@ static yk_status make_chief(yk__trainer *t, const yk_local_config *whole, yk_ser
     if (p->cursor_kind == YK_CURSOR_LEASE) {
         c->assignment = &k->assignment;
         yk_assignment_init(&k->assignment, t->train.examples, p->epochs, p->leased_steps, p->batch,
-                           p->workers, p->unit);
+                           p->workers, p->chunk_rows);
     }
     if (st || p->cursor_kind != YK_CURSOR_STREAM)
         return st;
@@ -243,7 +243,7 @@ static yk_status make_chunks(yk__trainer *t)
     yk__cluster *k = &t->cluster;
     yk_startup_enter(k->startup, YK_STARTUP_BUSY, "collecting the keys of the examples");
     yk_status st =
-        yk_chunks_create(t->train.rows, t->plan->unit, t->plan->owners, t->model->bias_key, &k->chunks);
+        yk_chunks_create(t->train.rows, t->plan->chunk_rows, t->plan->owners, t->model->bias_key, &k->chunks);
     if (!st)
         st = yk_team_run(t->team, prepare_chunks, t);
     yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
@@ -270,7 +270,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
                           .first_step = steps_on_copy(p) && !scaled ? t->step : 0,
                           .until_due = rounds ? yk__until_due : NULL,
                           .context = &t->schedule};
-    yk_status st = p->unit ? yk_dataset_shuffle(&t->train) : YK_OK;
+    yk_status st = p->chunk_rows ? yk_dataset_shuffle(&t->train) : YK_OK;
     for (int g = 0; g < t->model->ngroups; g++) {
         c.clips[g] = t->group[g].staleness > 0;
         c.stale[g] = p->stale_rules && c.clips[g];
@@ -279,7 +279,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
     c.whole.workers = scaled ? 1 : p->workers_per_process;
     if (scaled)
         c.whole.phases = NULL;
-    if (!st && scaled && p->unit && yk_feed_unit(t->feed) == p->unit)
+    if (!st && scaled && p->chunk_rows && yk_feed_chunk_rows(t->feed) == p->chunk_rows)
         st = make_chunks(t);
     c.chunks = t->cluster.chunks;
     return st ? st : yk_shards_create(&c, &t->store);
