@@ -453,6 +453,7 @@ static void descriptions(void **state)
         assert_false(d.needs_fields);
         assert_true(d.input == YK_INPUT_SPARSE && !d.linear);
         assert_string_equal(d.optimizer, "adagrad");
+        assert_true(d.lr[0] == 0.05 && d.lr[1] == 0.05);
         assert_int_equal(d.ngroups, 2);
         assert_true(d.group[0].keyed && d.group[0].width == 1 && d.group[1].keyed && d.group[1].width == 4);
         assert_string_equal(d.group[1].name, strchr(plain[i], '=') + 1);
@@ -460,12 +461,15 @@ static void descriptions(void **state)
     const yk_model_description deep = description_of("deepfm:3", YK_OK);
     assert_true(deep.needs_fields && description_of("(embed 3, dense 1)", YK_OK).needs_fields);
     assert_string_equal(deep.optimizer, "keyed=adagrad,dense=adam");
+    assert_true(deep.lr[0] == 0.05 && deep.lr[1] == 0.05 && deep.lr[2] == 0.001);
     assert_int_equal(deep.ngroups, 3);
     assert_true(deep.group[1].width == 3 && !deep.group[2].keyed);
     assert_string_equal(deep.group[2].name, "network");
     assert_string_equal(description_of("logreg", YK_OK).group[0].name, "linear");
     assert_string_equal(description_of("lenet5", YK_OK).group[0].name, "network");
     assert_string_equal(description_of("softmax", YK_OK).optimizer, "sgd");
+    assert_true(description_of("softmax", YK_OK).lr[0] == 0.1 &&
+                description_of("lenet5", YK_OK).lr[0] == 0.1);
     assert_int_equal(description_of("logreg", YK_OK).input, YK_INPUT_BOTH);
     assert_int_equal(description_of("softmax", YK_OK).input, YK_INPUT_DENSE);
     assert_int_equal(description_of("dense 10", YK_OK).input, YK_INPUT_DENSE);

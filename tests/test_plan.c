@@ -307,6 +307,41 @@ static void options_that_need_several_processes(void **state)
     }
 }
 
+/* The learning rate is that of --lr, else of the model for its own optimizer, else of the optimizer. */
+static void default_rates(void **state)
+{
+    yk_config c;
+    yk_plan p;
+    (void)state;
+    const yk_topology alone = {.processes = 1, .cores = 8, .single = true};
+    const yk_model_description model = {
+        .ngroups = 2,
+        .group = {{.name = "embed", .keyed = true, .width = 4}, {.name = "network", .width = 1}},
+        .input = YK_INPUT_SPARSE,
+        .optimizer = "keyed=adagrad,dense=adam",
+        .lr = {0.25, 0.125}};
+    static const struct {
+        const char *optimizer, *lr;
+        double want[2], usual[2];
+    } cases[] = {{NULL, NULL, {0.25, 0.125}, {0.25, 0.125}},
+                 {NULL, "embed=2", {2.0, 0.125}, {0.25, 0.125}},
+                 {NULL, "auto", {0.25, 0.125}, {0.25, 0.125}},
+                 {"dense=sgd", NULL, {0.25, 0.1}, {0.25, 0.1}},
+                 {"adam", "dense=3", {0.001, 3.0}, {0.001, 0.125}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_config_init(&c);
+        if (cases[i].optimizer)
+            assert_int_equal(yk_config_set(&c, "optimizer", cases[i].optimizer), YK_OK);
+        if (cases[i].lr)
+            assert_int_equal(yk_config_set(&c, "lr", cases[i].lr), YK_OK);
+        assert_int_equal(yk_plan_make(&c, &model, &(yk_data_facts){0}, &alone, &p), YK_OK);
+        for (int g = 0; g < 2; g++)
+            assert_true(p.group[g].optim.lr == cases[i].want[g] &&
+                        p.group[g].default_lr == cases[i].usual[g]);
+        yk_config_fini(&c);
+    }
+}
+
 static void optimizers(void **state)
 {
     (void)state;
@@ -632,6 +667,7 @@ int main(void)
                                        cmocka_unit_test(placement_of_groups),
                                        cmocka_unit_test(contradictions),
                                        cmocka_unit_test(options_that_need_several_processes),
+                                       cmocka_unit_test(default_rates),
                                        cmocka_unit_test(optimizers),
                                        cmocka_unit_test(roles),
                                        cmocka_unit_test(threads_that_share_cores),

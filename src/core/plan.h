@@ -32,6 +32,7 @@ enum { YK_CURSOR_SIZE = 5 }; /* numbers in the cursor of a worker that reads a s
 /* How a parameter group is trained. */
 typedef struct {
     yk_optim_config optim;
+    double default_lr;  /* of --lr */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     yk_placement placement;
 } yk_group_plan;

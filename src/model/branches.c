@@ -483,12 +483,15 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
     .init = yk__branches_init, .predict = predict, .threads = threads_of, .describe = yk__branches_describe, \
     .torch = yk__branches_torch, .loss = "logistic", .one_output = true
 
-const yk_model_ops yk_branches_ops = {COMMON, .name = "sum of branches", .optimizer = "adagrad"};
+const yk_model_ops yk_branches_ops = {COMMON, .name = "sum of branches", .optimizer = "adagrad",
+                                      .keyed_lr = 0.05};
 
 const yk_model_ops yk_branches_net_ops = {COMMON,
                                           .name = "sum of branches with a network",
                                           .needs_fields = true,
                                           .optimizer = "keyed=adagrad,dense=adam",
+                                          .keyed_lr = 0.05,
+                                          .dense_lr = 0.001,
                                           .on_ready = on_ready,
                                           .profile = profile_lines,
                                           .peak = yk__net_peak,

@@ -77,6 +77,8 @@ yk_status yk_model_parse(const char *text, yk_model_description *out)
     out->needs_fields = ops->needs_fields;
     out->uses_threads = ops->threads;
     out->optimizer = ops->optimizer ? ops->optimizer : "sgd";
+    for (int g = 0; g < out->ngroups; g++)
+        out->lr[g] = !ops->optimizer ? 0.1 : out->group[g].keyed ? ops->keyed_lr : ops->dense_lr;
     yk_model_free(m);
     return st;
 }

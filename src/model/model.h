@@ -91,9 +91,10 @@ typedef struct {
     const char *name;
     yk_model_input input; /* this, and what follows: see description.h */
     bool linear, needs_fields;
-    const char *optimizer; /* NULL: sgd */
-    const char *loss;      /* the default loss */
-    bool own_loss;         /* it has no other */
+    const char *optimizer;     /* NULL: sgd with a learning rate of 0.1 */
+    double keyed_lr, dense_lr; /* its learning rates */
+    const char *loss;          /* the default loss */
+    bool own_loss;             /* it has no other */
     bool one_output; /* only losses of one output; otherwise the loss determines the number of outputs */
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */

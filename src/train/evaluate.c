@@ -21,7 +21,7 @@ yk__largest_lr yk__largest_lr_of(const yk__trainer *t)
     const yk_local_group *of = NULL;
     yk__largest_lr out = {0};
     for (const yk_local_group *g = t->group; g < t->group + t->model->ngroups; g++) {
-        const double usual = yk_optim_defaults(g->optim.kind).lr;
+        const double usual = t->plan->group[g - t->group].default_lr;
         if (of && g->optim.lr * out.usual <= out.lr * usual)
             continue;
         of = g;

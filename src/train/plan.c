@@ -40,15 +40,29 @@ static double value_of(const yk_by_group *values, const yk_group *group, bool ke
     return yk_by_group_named(values, group->name, yk_by_group_of(values, keyed, otherwise));
 }
 
-static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *group, bool keyed)
+/* The optimizer of a group in the options c. yk_config_check() reports unknown ones. */
+static yk_optim_kind kind_of(const yk_config *c, const yk__plan_input *in, const yk_group *group, bool keyed)
+{
+    yk_optim_kind kind = 0;
+    (void)yk_config_optimizer(c, in->model->optimizer, group->name, keyed, &kind);
+    return kind;
+}
+
+/* The model has a learning rate for its own optimizer; each other optimizer has its own. */
+static double default_lr(const yk__plan_input *in, int g, bool keyed)
+{
+    const yk_group *group = &in->model->group[g];
+    const yk_optim_kind kind = kind_of(in->c, in, group, keyed);
+    return kind == kind_of(&(yk_config){0}, in, group, keyed) ? in->model->lr[g] : yk_optim_rule_of(kind)->lr;
+}
+
+static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *group, bool keyed, double usual)
 {
     const yk_config *c = in->c;
-    yk_optim_kind kind = 0;
-    /* yk_config_check() reports unknown ones */
-    (void)yk_config_optimizer(c, in->model->optimizer, group->name, keyed, &kind);
+    const yk_optim_kind kind = kind_of(c, in, group, keyed);
     yk_optim_config o = yk_optim_defaults(kind);
-    const double lr = value_of(&c->lr, group, keyed, o.lr);
-    o.lr = lr == YK_ALL ? o.lr : lr; /* before the search, the default */
+    const double lr = value_of(&c->lr, group, keyed, usual);
+    o.lr = lr == YK_ALL ? usual : lr; /* before the search, the default */
     o.l1 = c->l1;
     o.l2 = c->l2;
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
@@ -76,7 +90,9 @@ static void set_groups(const yk__plan_input *in, yk_plan *p)
     for (int g = 0; g < p->ngroups; g++) {
         const yk_group *group = &in->model->group[g];
         const bool keyed = yk__plan_is_keyed(in, g);
-        p->group[g] = (yk_group_plan){.optim = optimizer_of(in, group, keyed),
+        const double lr = default_lr(in, g, keyed);
+        p->group[g] = (yk_group_plan){.optim = optimizer_of(in, group, keyed, lr),
+                                      .default_lr = lr,
                                       .staleness = yk__plan_bound(in->c, group->name, keyed),
                                       .placement = group_placement(in->c, p, group->name, keyed)};
     }
