@@ -68,6 +68,12 @@ assert a == b, (a, b)'
     try train --model fm:4 --data "$clicks" --epochs 10 --lr auto --warm-start one --json --quiet --out none
     expect 0
     holds "$(python3 -c 'import json; print(max(t["validation_loss"] for t in json.loads(open("out").read().splitlines()[-1])["lr_search"]["trials"] if t["lr"] == 0.0005))') < 0.6"
+    # from a model file, which has no state of the optimizer: ftrl derives its state from the weights
+    try train --model logreg --data "$clicks" --optimizer ftrl --epochs 3 --batch 16 --quiet --out ftrl
+    try train --model logreg --data "$clicks" --optimizer ftrl --epochs 3 --batch 16 --lr auto --warm-start ftrl/checkpoints/*/model.safetensors \
+        --json --quiet --out none
+    expect 0
+    holds "$(python3 -c 'import json; print(max(t["validation_loss"] for t in json.loads(open("out").read().splitlines()[-1])["lr_search"]["trials"] if t["lr"] == 0.001))') < 0.5"
 }
 
 @test "a stream is sampled" {

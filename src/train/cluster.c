@@ -53,11 +53,12 @@ static void report_alive(void *trainer)
     t->caller->stage(YK_STAGE_ALIVE, 0);
 }
 
-static yk_status fewest_cores(yk__trainer *t, const void *all, void *out)
+static yk_status fewest_cores(const yk__cluster *k, const yk_plan *p, const void *all, void *out)
 {
     const int *cores = all;
     int *min = out;
-    for (int i = 0; i < t->cluster.ranks; i++)
+    (void)p;
+    for (int i = 0; i < k->ranks; i++)
         *min = cores[i] < *min ? cores[i] : *min;
     return YK_OK;
 }
@@ -68,7 +69,8 @@ static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
     *cores_out = yk_cores_per_process(yk_comm_local_size(t->cluster.comm));
     return t->config->workers != YK_AUTO || t->cluster.ranks == 1
                ? YK_OK
-               : yk__agree(t, cores_out, sizeof *cores_out, fewest_cores, "the number of cores");
+               : yk__agree(&t->cluster, t->plan, cores_out, sizeof *cores_out, fewest_cores,
+                           "the number of cores");
 }
 
 /* --bind. Before other threads are created, which inherit it. Returns the number of nodes; 0: not bound. */

@@ -1,15 +1,28 @@
 /* Checks that all processes of a job have the same program, options, data and initial parameters. An error names the rank
  * and the difference. */
-#include "train/plan_notes.h"
-#include "train/setup.h"
-
-#include "train/loop.h"
+#include "train/cluster.h"
 
 #include "base/crc.h"
+#include "base/mem.h"
+#include "config/option.h"
+#include "train/plan_notes.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+yk_status yk__agree(const yk__cluster *k, const yk_plan *p, void *mine, size_t bytes, yk__combine *combine,
+                    const char *what)
+{
+    void *all = NULL;
+    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, bytes, "the facts of all processes")))
+        return YK_ESYSTEM;
+    yk_status st = yk_comm_gather(k->comm, mine, bytes, all, p->startup_timeout, what);
+    if (!st && all)
+        st = combine(k, p, all, mine);
+    yk_free(all);
+    return st ? st : yk_comm_broadcast(k->comm, mine, bytes, p->startup_timeout, what);
+}
 
 #define PRIME 0x100000001b3u /* of the FNV hash */
 
@@ -60,13 +73,13 @@ static uint64_t hash_row(const yk_rows *rows, size_t r, uint64_t hash)
 
 /* Hashes some rows. For files, also their size and some rows from the beginning, the middle and the end, read by this
  * process: rows in memory may come from other processes. */
-static yk_status hash_data(yk__trainer *t, uint64_t *out)
+static yk_status hash_data(const yk_dataset *d, uint64_t *out)
 {
     enum { ROWS = 16 };
-    const yk_rows *rows = t->train.rows;
-    yk_source *s = t->train.source;
+    const yk_rows *rows = d->rows;
+    yk_source *s = d->source;
     yk_status st = YK_OK;
-    *out = t->train.examples * 31 + s->bytes * 7 + s->nblocks;
+    *out = d->examples * 31 + s->bytes * 7 + s->nblocks;
     for (size_t i = 0; rows && rows->n && i < 64; i++)
         *out = hash_row(rows, rows->n * i / 64, *out);
     for (size_t i = 0; !st && s->bytes && !s->cached && s->nblocks && i < 3; i++) {
@@ -92,7 +105,7 @@ static uint64_t identity_hash(const identity *i)
 }
 
 /* NULL, or how rank `i` differs. *from_out: from which rank. */
-static const char *difference(const yk__trainer *t, const identity *all, int i, int *from_out)
+static const char *difference(const yk_plan *p, const identity *all, int i, int *from_out)
 {
     const identity *other = &all[i], *chief = &all[0];
     *from_out = 0;
@@ -100,8 +113,8 @@ static const char *difference(const yk__trainer *t, const identity *all, int i, 
         return "runs a different version or build of yoke";
     if (other->options != chief->options)
         return "has different options";
-    if (i >= t->plan->first_client && other->data != all[t->plan->first_client].data) {
-        *from_out = t->plan->first_client;
+    if (i >= p->first_client && other->data != all[p->first_client].data) {
+        *from_out = p->first_client;
         return "has different data";
     }
     return other->nparams != chief->nparams         ? "has a model of a different size"
@@ -110,50 +123,47 @@ static const char *difference(const yk__trainer *t, const identity *all, int i, 
 }
 
 /* yk__agree(): the identity of all, with the data of the processes that read it. */
-static yk_status compare(yk__trainer *t, const void *identities, void *out)
+static yk_status compare(const yk__cluster *k, const yk_plan *p, const void *identities, void *out)
 {
     const identity *all = identities;
     yk_status st = YK_OK;
-    for (int i = 1; !st && i < t->cluster.ranks; i++) {
+    for (int i = 1; !st && i < k->ranks; i++) {
         int from;
-        const char *what = difference(t, all, i, &from);
+        const char *what = difference(p, all, i, &from);
         if (what)
             st = yk_fail(
                 YK_EUSAGE,
                 "rank %d %s than rank %d: all processes of a job must use the same program, options and data",
                 i, what, from);
     }
-    ((identity *)out)->data = all[t->plan->first_client].data;
+    ((identity *)out)->data = all[p->first_client].data;
     return st;
 }
 
 /* Lets workers join. All ranks call it. */
-static yk_status open_for_workers(yk__trainer *t, uint64_t hash)
+static yk_status open_for_workers(yk__cluster *k, const yk_plan *p, const yk_config *c, uint64_t hash)
 {
-    yk__cluster *k = &t->cluster;
-    if (yk_plan_join_obstacle(t->config, t->plan))
+    if (yk_plan_join_obstacle(c, p))
         return YK_OK;
-    const bool anywhere = t->config->network && strcmp(t->config->network, "any") == 0;
-    yk_status st = yk_comm_open(k->comm, t->plan->servers, anywhere, t->plan->startup_timeout, &k->join_text);
+    const bool anywhere = c->network && strcmp(c->network, "any") == 0;
+    yk_status st = yk_comm_open(k->comm, p->servers, anywhere, p->startup_timeout, &k->join_text);
     if (!st && k->server)
         yk_server_open(k->server, hash);
     return st;
 }
 
-yk_status yk__cluster_agree(yk__trainer *t)
+yk_status yk__cluster_agree(yk__cluster *k, const yk_plan *p, const yk_config *c, const yk_dataset *train,
+                            size_t nparams, uint64_t parameters)
 {
-    yk__cluster *k = &t->cluster;
-    if (t->plan->alone)
+    if (p->alone)
         return YK_OK;
-    identity mine = {.options = hash_options(t->config),
-                     .program = hash_program(),
-                     .nparams = t->model->nparams,
-                     .parameters = t->plan->whole ? yk__parameter_hash(t) : 0};
-    yk_status st = t->plan->trains ? hash_data(t, &mine.data) : YK_OK;
+    identity mine = {
+        .options = hash_options(c), .program = hash_program(), .nparams = nparams, .parameters = parameters};
+    yk_status st = p->trains ? hash_data(train, &mine.data) : YK_OK;
     if (st)
         return st;
     if (k->joined)
         return yk_remote_join(k->remote, identity_hash(&mine));
-    st = yk__agree(t, &mine, sizeof mine, compare, "all processes to be ready");
-    return st ? st : open_for_workers(t, identity_hash(&mine));
+    st = yk__agree(k, p, &mine, sizeof mine, compare, "all processes to be ready");
+    return st ? st : open_for_workers(k, p, c, identity_hash(&mine));
 }

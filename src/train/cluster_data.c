@@ -94,40 +94,27 @@ static yk_data_facts own_facts(const yk__trainer *t)
         .height = s->height,
         .width = s->width,
         .earlier = t->start.earlier,
-        .continues = yk__continues(t)};
+        .continues = yk__continues(t->caller)};
 }
 
 enum { FACTS = sizeof(yk_data_facts) / sizeof(uint64_t) };
 
 /* yk__agree(): the maximum of each fact. */
-static yk_status combine(yk__trainer *t, const void *facts, void *out)
+static yk_status combine(const yk__cluster *k, const yk_plan *p, const void *facts, void *out)
 {
-    const int first = t->plan->first_client;
+    const int first = p->first_client;
     const yk_data_facts *all = facts;
-    for (int i = 0; i < t->cluster.ranks; i++) {
+    for (int i = 0; i < k->ranks; i++) {
         const uint64_t *from = (const uint64_t *)&all[i];
         uint64_t *to = out;
-        for (int k = 0; k < FACTS; k++)
-            to[k] = from[k] > to[k] ? from[k] : to[k];
+        for (int f = 0; f < FACTS; f++)
+            to[f] = from[f] > to[f] ? from[f] : to[f];
         if (i >= first && all[i].examples != all[first].examples)
             return yk_fail(YK_EDATA, "rank %d has different data: %llu examples, but rank %d has %llu", i,
                            (unsigned long long)all[i].examples, first,
                            (unsigned long long)all[first].examples);
     }
     return YK_OK;
-}
-
-yk_status yk__agree(yk__trainer *t, void *mine, size_t bytes, yk__combine *combine_all, const char *what)
-{
-    const yk__cluster *k = &t->cluster;
-    void *all = NULL;
-    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, bytes, "the facts of all processes")))
-        return YK_ESYSTEM;
-    yk_status st = yk_comm_gather(k->comm, mine, bytes, all, t->plan->startup_timeout, what);
-    if (!st && all)
-        st = combine_all(t, all, mine);
-    yk_free(all);
-    return st ? st : yk_comm_broadcast(k->comm, mine, bytes, t->plan->startup_timeout, what);
 }
 
 yk_status yk__share_facts(yk__trainer *t)
@@ -138,7 +125,8 @@ yk_status yk__share_facts(yk__trainer *t)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
     if (!t->plan->alone && !t->cluster.joined) {
-        const yk_status st = yk__agree(t, &t->facts, sizeof t->facts, combine, "the data to be loaded");
+        const yk_status st =
+            yk__agree(&t->cluster, t->plan, &t->facts, sizeof t->facts, combine, "the data to be loaded");
         if (st)
             return st;
         if (t->facts.sparse || !d->source)

@@ -161,9 +161,8 @@ static yk_status start_trial(search *s, int candidate)
     yk_status st = yk_local_create(&store, &s->trial[candidate].store);
     if (!st)
         st = yk__set_initial(t, store.group, s->trial[candidate].store);
-    if (!st && t->start.path)
-        st = yk_checkpoint_warm_start(t->start.path, t->model, s->trial[candidate].store, t->remap);
-    return st;
+    return st ? st
+              : yk__warm_start_load(&t->start, t->model, store.group, s->trial[candidate].store, t->remap);
 }
 
 /* Row i of a random order. Rows that are already in random order stay next to their neighbors, which is faster. */
@@ -522,9 +521,10 @@ static void print_search(const yk__trainer *t)
 /* ---- in the run ---- */
 
 /* yk__agree(): the result of the first process that trains. */
-static yk_status take_first(yk__trainer *t, const void *all, void *out)
+static yk_status take_first(const yk__cluster *k, const yk_plan *p, const void *all, void *out)
 {
-    *(yk_lr_search *)out = ((const yk_lr_search *)all)[t->plan->first_client];
+    (void)k;
+    *(yk_lr_search *)out = ((const yk_lr_search *)all)[p->first_client];
     return YK_OK;
 }
 
@@ -565,7 +565,7 @@ yk_status yk__lr_search(yk__trainer *t)
     if (t->cluster.rank == t->plan->first_client)
         st = search_here(t);
     if (!st && !t->plan->alone)
-        st = yk__agree(t, out, sizeof *out, take_first, "the learning rate");
+        st = yk__agree(&t->cluster, t->plan, out, sizeof *out, take_first, "the learning rate");
     if (st)
         return st;
     if (t->cluster.rank == 0)

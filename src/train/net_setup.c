@@ -1,5 +1,5 @@
-/* Options of networks, biases and learning rates that depend on the data and the model; what is measured for them. */
-#include "train/setup.h"
+/* Options of networks and biases that depend on the data and the model; what is measured for them. */
+#include "train/net_setup.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,24 +47,24 @@ static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net
     out->channels = channels;
 }
 
-yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
+yk_status yk__net_channels(yk_dataset *train, const char *name, size_t channels, yk_net_options *o)
 {
-    if (o->standardize != YK_STANDARDIZE_CHANNEL || o->channels || t->train.kind == YK_ROWS_SPARSE)
+    if (o->standardize != YK_STANDARDIZE_CHANNEL || o->channels || train->kind == YK_ROWS_SPARSE)
         return YK_OK;
-    const size_t channels = t->facts.channels ? t->facts.channels : 1;
+    channels = channels ? channels : 1;
     if (channels > YK_MAX_CHANNELS)
         return yk_fail(YK_EUSAGE, "--standardize channel supports up to %d channels; %s has %zu",
-                       YK_MAX_CHANNELS, t->config->data, channels);
-    if (!t->train.source) { /* a server computes nothing with them */
+                       YK_MAX_CHANNELS, name, channels);
+    if (!train->source) { /* a server computes nothing with them */
         o->channels = channels;
         return YK_OK;
     }
     yk_rows sample;
-    yk_status st = yk_dataset_sample(&t->train, CHANNEL_SAMPLE, &sample);
+    yk_status st = yk_dataset_sample(train, CHANNEL_SAMPLE, &sample);
     if (!st && sample.n == 0)
-        st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
+        st = yk_fail(YK_EDATA, "%s: no examples", name);
     if (!st)
-        measure(&sample, channels, t->train.dim / channels, o);
+        measure(&sample, channels, train->dim / channels, o);
     yk_rows_fini(&sample);
     return st;
 }
@@ -84,27 +84,26 @@ static yk_status check_bias_rate(const yk_optim_config *o, double lr, bool decay
     return YK_OK;
 }
 
-yk_status yk__set_bias_rates(yk__trainer *t)
+yk_status yk__set_bias_rates(const yk_config *c, const yk_model *m, yk_local_group *groups,
+                             yk_optim_range *range)
 {
-    const yk_config *c = t->config;
     const bool decay = !c->bias_decay || strcmp(c->bias_decay, "yes") == 0;
     const double lr = c->bias_lr >= 0.0 ? c->bias_lr : 1.0;
-    if (c->no_bias && !t->model->sparse && !t->model->ops->linear)
+    if (c->no_bias && !m->sparse && !m->ops->linear)
         return yk_fail(YK_EUSAGE, "--no-bias is for linear models and models of sparse data; the layers of "
                                   "a network have biases: leave it out");
     if (lr == 1.0 && decay)
         return YK_OK;
-    if (t->model->sparse)
+    if (m->sparse)
         return yk_fail(
             YK_EUSAGE,
             "--bias-lr and --bias-decay are for models of dense data; for sparse data, see --no-bias");
-    yk_optim_range *range = t->range;
     yk_status st = YK_OK;
-    for (int g = 0; !st && g < t->model->ngroups; g++) {
-        yk_local_group *group = &t->group[g];
+    for (int g = 0; !st && g < m->ngroups; g++) {
+        yk_local_group *group = &groups[g];
         group->range = range;
-        for (int i = 0; i < t->model->ntensors; i++) {
-            const yk_model_tensor *b = &t->model->tensor[i];
+        for (int i = 0; i < m->ntensors; i++) {
+            const yk_model_tensor *b = &m->tensor[i];
             if (b->bias && b->group == g)
                 *range++ = (yk_optim_range){b->offset, b->offset + b->size, lr, decay ? 1.0 : 0.0};
         }

@@ -60,12 +60,20 @@ static yk_status evaluate_best(yk__trainer *t, yk_local *store)
     return st;
 }
 
+static yk_status warm_start(yk__trainer *t, yk_local *store)
+{
+    const yk_status st = yk__warm_start_load(&t->start, t->model, t->group, store, t->remap);
+    if (!st)
+        yk__warm_start_print(&t->start, t->model);
+    return st;
+}
+
 /* Loads the newest checkpoint into `store`. *found_out: there is one. */
 static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
 {
     yk_result *r = t->result;
     if (!t->config->resume)
-        return yk__warm_start_load(t, store);
+        return warm_start(t, store);
     yk_status st = yk_checkpoint_find(r->run_dir, &r->checkpoint);
     if (st)
         return st;
@@ -73,7 +81,7 @@ static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
         if ((st = yk__checkpoint_none(r->run_dir)))
             return st;
         yk_note("%s: no checkpoint yet, starting from the beginning", r->run_dir);
-        return yk__warm_start_load(t, store);
+        return warm_start(t, store);
     }
     *found_out = true;
     st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, &t->resumed);

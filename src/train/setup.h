@@ -37,29 +37,10 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out);
 yk_status yk__sort_keys(yk__trainer *t);
 yk_status yk__make_feed(yk__trainer *t);
 
-/* warm_start.c */
-yk_status yk__warm_start_find(yk__trainer *t);  /* before yk__share_facts() */
-yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fits */
-/* Sets shape->hashed and shape->not_hashed. */
-void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape);
-yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
-/* After the weights were set: optimizers whose weights follow from their state (yk_optim_rule.derives) get that state. */
-void yk__parameters_set(const yk__trainer *t, const yk_local_group *group, yk_local *store);
-
-/* cluster_data.c, cluster_agree.c */
-/* All ranks send `mine` to the chief, which combines them into one (combine) and broadcasts it; then `mine` is that on all ranks. */
-typedef yk_status yk__combine(yk__trainer *t, const void *all, void *out);
-yk_status yk__agree(yk__trainer *t, void *mine, size_t bytes, yk__combine *combine, const char *what);
+/* cluster_data.c */
 yk_status yk__plan(yk__trainer *t);        /* for the facts and the topology that are known */
 void yk__set_partition(yk__trainer *t);    /* which process reads which part of the data */
 yk_status yk__share_facts(yk__trainer *t); /* about the data; all ranks then have the same plan */
-yk_status yk__cluster_agree(yk__trainer *t);
-
-/* net_setup.c */
-yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
-/* For --standardize channel: measures the channels. */
-yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
-yk_status yk__set_bias_rates(yk__trainer *t); /* --bias-lr, --bias-decay */
 
 /* lr_search.c */
 yk_status yk__lr_search(yk__trainer *t); /* --lr auto: sets the learning rates in t->config and the plan */

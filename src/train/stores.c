@@ -309,12 +309,12 @@ yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local 
         if (t->remap && t->model->group[g].keyed)
             st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
     }
-    if (!st && yk__continues(t)) { /* it is consistent with the weights */
+    if (!st && yk__continues(t->caller)) { /* it is consistent with the weights */
         st = yk_trained_restore_state(start, whole, t->remap);
         yk_local_restore(whole, 0);
         return st;
     }
-    yk__parameters_set(t, group, whole);
+    yk__parameters_set(t->model, group, whole);
     return st;
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "train/loop.h"
+#include "train/net_setup.h"
 #include "train/pacing.h"
 #include "train/run_dir.h"
 #include "train/setup.h"
@@ -79,6 +80,19 @@ static void set_groups(yk__trainer *t)
     t->result->lr = t->group[0].optim.lr;
 }
 
+/* The model has all classes and fields of the run that it continues, even if the data has fewer. */
+static yk_status find_start(yk__trainer *t)
+{
+    const bool reads = t->cluster.rank == 0 || t->cluster.joined;
+    const yk_status st = yk__warm_start_find(t->config, t->caller, reads, &t->start);
+    const yk_model_shape *run = &t->start.shape;
+    if (t->train.classes < run->classes)
+        t->train.classes = t->test.classes = t->validation.classes = run->classes;
+    if (t->train.fields < run->fields)
+        t->train.fields = run->fields;
+    return st;
+}
+
 /* Data, model and parameter groups; --dry-run ends here. */
 static yk_status make_model(yk__trainer *t)
 {
@@ -87,8 +101,9 @@ static yk_status make_model(yk__trainer *t)
     yk_status st;
     if ((c->loss && (st = yk_loss_find(c->loss, &t->loss))) ||
         (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = yk__net_options_of(c, &net)) ||
-        (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__share_facts(t)) ||
-        (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
+        (st = yk__load_data(t)) || (st = find_start(t)) || (st = yk__share_facts(t)) ||
+        (st = yk__warm_start_check(&t->start, &t->train)) ||
+        (st = yk__net_channels(&t->train, c->data, t->facts.channels, &net)))
         return st;
     t->result->load_seconds = yk_now() - t->caller->started;
     if (net.standardize)
@@ -104,7 +119,7 @@ static yk_status make_model(yk__trainer *t)
                             .threads = t->plan->usable_threads,
                             .net = net,
                             .loss = t->loss};
-    yk__warm_start_hashing(t, &shape);
+    yk__warm_start_hashing(&t->start, t->train.source, &shape);
     if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
         (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
@@ -117,7 +132,7 @@ static yk_status make_model(yk__trainer *t)
     st = yk__schema_keep(t);
     if (!st)
         st = yk__set_class_weights(t);
-    return st ? st : yk__set_bias_rates(t);
+    return st ? st : yk__set_bias_rates(c, t->model, t->group, t->range);
 }
 
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
@@ -205,8 +220,9 @@ static yk_status make_rest(yk__trainer *t)
         (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;
     /* yk__make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
-    if ((st = yk__cluster_agree(t)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||
-        (st = yk__observe(t)))
+    const uint64_t hash = !t->plan->alone && t->plan->whole ? yk__parameter_hash(t) : 0;
+    if ((st = yk__cluster_agree(&t->cluster, t->plan, t->config, &t->train, t->model->nparams, hash)) ||
+        (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) || (st = yk__observe(t)))
         return st;
     yk__schedule *s = &t->schedule;
     s->evaluates = yk__is_evaluated(t);

@@ -19,6 +19,7 @@
 #include "train/schedule.h"
 #include "train/selection.h"
 #include "train/train.h"
+#include "train/warm_start.h"
 #include "watch/phase.h"
 
 enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
@@ -89,12 +90,7 @@ typedef struct yk__trainer {
 
     /* the run that this one continues */
     yk_progress_state resumed; /* the checkpoint; zero: none */
-    struct {
-        char *path; /* on the chief: the checkpoint to load; NULL: none */
-        /* on the chief: of its model, or of the checkpoint that is resumed; dim 0: none */
-        yk_model_shape shape;
-        uint64_t earlier; /* on all ranks: steps before this run */
-    } start;              /* warm_start.c */
+    yk__start start;
 
     /* times (base/clock.h) */
     double training_started;
@@ -154,12 +150,6 @@ static inline void yk__set_epoch_examples(yk__trainer *t, uint64_t seen, uint64_
     const uint64_t before = t->resumed.data_examples, mean = epochs ? seen / epochs : 0;
     if (!t->train.examples)
         t->train.examples = before && before < mean ? before : mean;
-}
-
-/* Whether this run continues with the optimizer's state of its initial model. */
-static inline bool yk__continues(const yk__trainer *t)
-{
-    return t->caller->keep_state && t->caller->start && t->caller->start->optimizer;
 }
 
 /* The phases of the thread that serves a shard: a server has no workers. */
