@@ -88,8 +88,7 @@ struct yk__update; /* server_round.c */
 /* The squares of the sums of a round on one server. */
 typedef struct {
     double sum;
-    bool known;
-    yk_op op; /* sends this server's own to that one */
+    yk_op in, out; /* out: sends this server's own to that one */
 } yk__squares;
 
 struct yk_server {

@@ -29,22 +29,29 @@ static bool snapshot_is_due(const yk_server *s)
     return s->round >= s->snapshot_round && !s->awaits_squares;
 }
 
-/* Array `number` of a store, counted over all groups; false: there are no more. Elements have 4 bytes, `width` per key. some: only
- * the weights of each group. */
+/* Array `number` of the part of a server, counted over all groups: its place in a store, which has all parameters, or those of
+ * this server. Elements have 4 bytes, `width` per key. */
 typedef struct {
     uint32_t *data;
-    int group;
-    size_t width;
+    const yk_group *group;
+    size_t width, n;     /* n: keys of the server, or floats of a dense group */
+    const uint32_t *row; /* [n] their rows on the server; NULL: 0, 1, 2, ... */
 } array;
 
-static bool array_of(yk_local *t, int number, bool some, array *out)
+/* False: there are no more. parts_some: only the weights, and of keyed groups only those that evaluations read. */
+static bool array_of(const yk_server *s, yk_local *t, int server, int number, array *out)
 {
     for (int g = 0; g < yk_local_groups(t); g++) {
+        const yk_group *group = &s->config.group[g];
+        const yk__key_list *read = s->parts_some && group->keyed ? &s->read[server] : NULL;
         uint32_t *touched = yk_local_raw(t, g).touched;
-        const int floats = some ? 1 : yk_copy_arrays(t, g), arrays = floats + (touched != NULL);
+        const int floats = s->parts_some ? 1 : yk_copy_arrays(t, g), arrays = floats + (touched != NULL);
         if (number < arrays) {
+            uint64_t begin;
             uint32_t *data = number < floats ? (uint32_t *)(void *)yk_copy_array(t, g, number) : touched;
-            *out = (array){data, g, yk_local_group_of(t, g)->width};
+            *out =
+                (array){data, group, group->width, read ? read->n : (size_t)yk__piece(group, server, &begin),
+                        read ? read->key : NULL};
             return true;
         }
         number -= arrays;
@@ -52,50 +59,49 @@ static bool array_of(yk_local *t, int number, bool some, array *out)
     return false;
 }
 
-/* The number of keys of an array on a server, or of floats of a dense group; some: of those that evaluations read, with their
- * rows. *row_out: NULL: 0, 1, 2, ... */
-static size_t keys_of(const yk_server *s, int server, const array *a, bool some, const uint32_t **row_out)
+static void copy(uint32_t *there, uint32_t *here, size_t n, bool here_to_there)
 {
-    const yk_group *g = &s->config.group[a->group];
-    uint64_t begin;
-    some &= g->keyed;
-    *row_out = some ? s->read[server].key : NULL;
-    return some ? s->read[server].n : (size_t)yk__piece(g, server, &begin);
+    if (n == 1)
+        *(here_to_there ? there : here) = *(here_to_there ? here : there);
+    else
+        memcpy(here_to_there ? there : here, here_to_there ? here : there, 4 * n);
 }
 
-/* The number of elements. */
-static size_t piece_of(const yk_server *s, int server, const array *a, bool some)
+/* Copies the part of a server from a store to `part`, or back; NULL: nothing. Returns its number of elements. */
+static size_t copy_part(const yk_server *s, yk_local *t, int server, uint32_t *part, bool into_store)
 {
-    const uint32_t *row;
-    return keys_of(s, server, a, some, &row) * a->width;
-}
-
-/* Copies this server's own part into s->parts, or back. Returns its number of elements. */
-static size_t copy_own(const yk_server *s, bool some, bool into_parts)
-{
-    uint32_t *at = s->parts;
-    array a;
-    for (int i = 0; array_of(s->config.table, i, some, &a); i++) {
-        const uint32_t *row;
-        const size_t n = keys_of(s, s->me, &a, some, &row);
-        if (!row)
-            memcpy(into_parts ? at : a.data, into_parts ? a.data : at, 4 * n * a.width);
-        for (size_t k = 0; row && k < n; k++)
-            memcpy(at + k * a.width, a.data + row[k] * a.width, 4 * a.width);
-        at += n * a.width;
-    }
-    return (size_t)(at - s->parts);
-}
-
-/* Allocates s->parts for the arrays of servers first .. end - 1, one server after the other. */
-static yk_status allocate_parts(yk_server *s, yk_local *of, int first, int end, bool some)
-{
+    const bool own = t == s->config.table;
     size_t elements = 0;
     array a;
+    for (int i = 0; array_of(s, t, server, i, &a); i++, elements += a.n * a.width) {
+        const yk_group *g = a.group;
+        uint32_t *here = part + elements;
+        uint64_t begin;
+        yk__piece(g, server, &begin);
+        if (!part)
+            continue;
+        if (!g->keyed || (own && !a.row)) {
+            copy(a.data + (own ? 0 : begin), here, a.n * a.width, into_store);
+            continue;
+        }
+        for (size_t k = 0; k < a.n; k++, here += a.width) {
+            const uint32_t row = a.row ? a.row[k] : (uint32_t)k;
+            const uint64_t at =
+                own ? row : yk__key_of(row, (uint32_t)(server - g->first_owner), (uint32_t)g->owners);
+            if (own || at < g->keys)
+                copy(a.data + at * a.width, here, a.width, into_store);
+        }
+    }
+    return elements;
+}
+
+/* Allocates s->parts for the parts of servers first .. end - 1, one after the other. */
+static yk_status allocate_parts(yk_server *s, yk_local *of, int first, int end)
+{
+    size_t elements = 16;
     for (int k = first; k < end; k++)
-        for (int i = 0; array_of(of, i, some, &a); i++)
-            elements += piece_of(s, k, &a, some);
-    return YK_RESERVE(s->parts, s->parts_cap, elements + 16, "a snapshot") ? YK_ESYSTEM : YK_OK;
+        elements += copy_part(s, of, k, NULL, false);
+    return YK_RESERVE(s->parts, s->parts_cap, elements, "a snapshot") ? YK_ESYSTEM : YK_OK;
 }
 
 yk_status yk__snapshot_send(yk_server *s)
@@ -103,63 +109,20 @@ yk_status yk__snapshot_send(yk_server *s)
     enum { MAX = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
     if (!snapshot_is_due(s))
         return YK_OK;
-    const bool some = s->parts_some;
-    s->snapshot_wanted = false;
+    yk_local *t = s->config.table;
     yk_op op[MAX];
     array a;
     int n = 0;
-    yk_status st = some ? allocate_parts(s, s->config.table, s->me, s->me + 1, true) : YK_OK;
-    if (!st && some)
-        copy_own(s, true, true);
+    yk_status st = s->parts_some ? allocate_parts(s, t, s->me, s->me + 1) : YK_OK;
+    s->snapshot_wanted = false;
+    if (!st && s->parts_some)
+        copy_part(s, t, s->me, s->parts, false);
     const uint32_t *at = s->parts;
-    for (; !st && array_of(s->config.table, n, some, &a); n++) {
-        const size_t elements = piece_of(s, s->me, &a, some);
-        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, some ? at : a.data,
-                          elements * 4, &op[n]);
-        if (some)
-            at += elements;
-    }
+    for (; !st && array_of(s, t, s->me, n, &a); n++, at += a.n * a.width)
+        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL,
+                          s->parts_some ? at : a.data, a.n * a.width * 4, &op[n]);
     return st ? st
               : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
-}
-
-/* Copies a server's array into the whole array, or back. */
-static void copy_range(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
-{
-    const yk_group *g = &s->config.group[whole->group];
-    const uint32_t *row;
-    const size_t n = keys_of(s, server, whole, s->parts_some, &row);
-    uint64_t begin;
-    yk__piece(g, server, &begin);
-    if (!g->keyed) {
-        memcpy(into_whole ? whole->data + begin : part, into_whole ? part : whole->data + begin, n * 4);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t key =
-            yk__key_of(row ? row[i] : (uint32_t)i, (uint32_t)(server - g->first_owner), (uint32_t)g->owners);
-        uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
-        if (key >= g->keys)
-            continue;
-        if (whole->width == 1 && into_whole)
-            *there = *here;
-        else if (whole->width == 1)
-            *here = *there;
-        else
-            memcpy(into_whole ? there : here, into_whole ? here : there, whole->width * 4);
-    }
-}
-
-/* Copies the parts of all servers into `whole`, or back. */
-static void copy_parts(const yk_server *s, yk_local *whole, bool into_whole)
-{
-    uint32_t *at = s->parts;
-    array a;
-    for (int k = 0; k < s->config.servers; k++)
-        for (int i = 0; array_of(whole, i, s->parts_some, &a); i++) {
-            copy_range(s, k, at, &a, into_whole);
-            at += piece_of(s, k, &a, s->parts_some);
-        }
 }
 
 /* Waits for a request to be sent and for its answer. Meanwhile this process sends heartbeats, checks those of servers, and sends
@@ -193,21 +156,20 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
 
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
 {
-    const bool some = s->parts_some = evaluates && s->read;
-    yk_status st = allocate_parts(s, whole, 0, s->config.servers, some);
-    uint32_t *at = st ? NULL : s->parts + copy_own(s, some, true);
+    s->parts_some = evaluates && s->read;
+    yk_status st = allocate_parts(s, whole, 0, s->config.servers);
+    uint32_t *at = st ? NULL : s->parts + copy_part(s, s->config.table, 0, s->parts, false);
     array a;
     for (int k = 1; !st && k < s->config.servers; k++) {
         yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
-        up.flags = (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (some ? YK__EVALUATES : 0));
+        up.flags = (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (s->parts_some ? YK__EVALUATES : 0));
         yk_op op[2];
         st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_PURPOSE_CONTROL, &up, sizeof up, &op[0]);
-        for (int i = 0; !st && array_of(whole, i, some, &a); i++) {
-            const size_t n = piece_of(s, k, &a, some);
-            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n, &op[1]);
+        for (int i = 0; !st && array_of(s, whole, k, i, &a); i++, at += a.n * a.width) {
+            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * a.n * a.width,
+                              &op[1]);
             if (!st)
                 st = wait_for_part(s, op);
-            at += n;
         }
     }
     s->parts_steps = yk_local_steps(s->config.table);
@@ -216,7 +178,9 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
 
 void yk_server_assemble(const yk_server *s, yk_local *whole)
 {
-    copy_parts(s, whole, true);
+    uint32_t *at = s->parts;
+    for (int k = 0; k < s->config.servers; k++)
+        at += copy_part(s, whole, k, at, true);
     yk_local_restore(whole, s->parts_steps);
 }
 
@@ -263,20 +227,18 @@ static yk_status move(yk_server *s, int k, void *data, size_t bytes)
                                         s->config.first_timeout, "the parameters");
 }
 
-/* The part of server k: `at` on server 0, and its own table there. */
-static yk_status move_part(yk_server *s, int k, uint32_t **at, uint64_t *steps)
+/* The part of server k: from s->parts on server 0, to its own table there. */
+static yk_status move_part(yk_server *s, int k, uint64_t *steps)
 {
     struct {
         uint64_t steps, read, keys; /* read: whether there is a list of keys */
     } head = {*steps, s->read != NULL, s->read ? s->read[k].n : 0};
+    uint32_t *at = s->parts;
     array a;
     yk_status st = move(s, k, &head, sizeof head);
     *steps = head.steps;
-    for (int i = 0; !st && array_of(s->config.table, i, false, &a); i++) {
-        const size_t n = piece_of(s, k, &a, false);
-        st = move(s, k, s->chief ? *at : a.data, 4 * n);
-        *at += s->chief ? n : 0;
-    }
+    for (int i = 0; !st && array_of(s, s->config.table, k, i, &a); i++, at += a.n * a.width)
+        st = move(s, k, s->chief ? at : a.data, 4 * a.n * a.width);
     if (st || !head.read || (!s->chief && (st = allocate_read(s, k, head.keys))))
         return st;
     s->read[k].n = (uint32_t)head.keys;
@@ -286,14 +248,16 @@ static yk_status move_part(yk_server *s, int k, uint32_t **at, uint64_t *steps)
 yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, size_t n)
 {
     uint64_t steps = s->chief ? yk_local_steps(whole) : 0;
-    uint32_t *at = NULL;
-    yk_status st = s->chief ? divide_keys(s, whole, key, n) : YK_OK;
-    if (!st && s->chief && !(st = allocate_parts(s, whole, 0, s->config.servers, false))) {
-        copy_parts(s, whole, false);
-        at = s->parts + copy_own(s, false, false);
+    yk_status st = s->chief ? divide_keys(s, whole, key, n) : move_part(s, s->me, &steps);
+    for (int k = 0; !st && s->chief && k < s->config.servers; k++) {
+        if ((st = allocate_parts(s, whole, k, k + 1)))
+            break;
+        copy_part(s, whole, k, s->parts, false);
+        if (k == s->me)
+            copy_part(s, s->config.table, k, s->parts, true);
+        else
+            st = move_part(s, k, &steps);
     }
-    for (int k = s->chief ? 1 : s->me; !st && k < (s->chief ? s->config.servers : s->me + 1); k++)
-        st = move_part(s, k, &at, &steps);
     if (!st)
         yk_local_restore(s->config.table, steps);
     return st;
@@ -306,46 +270,37 @@ yk_status yk__squares_send(yk_server *s, double sum)
     yk_status st = YK_OK;
     s->awaits_squares = true;
     s->squares_at = yk_now();
+    s->squares[s->me].sum = sum; /* that of the last round was received: all servers have applied it */
     for (int k = 0; !st && k < s->config.servers; k++) {
-        s->squares[k].known = k == s->me;
-        if (k != s->me) /* that of the last round: it has arrived, because all servers have applied it */
-            st = yk_comm_wait(s->config.comm, &s->squares[k].op, 1, s->config.control_timeout,
-                              "a server to receive a gradient norm");
-    }
-    s->squares[s->me].sum = sum;
-    for (int k = 0; !st && k < s->config.servers; k++)
-        if (k != s->me)
+        yk__squares *q = &s->squares[k];
+        if (k == s->me)
+            continue;
+        st = yk_comm_wait(s->config.comm, &q->out, 1, s->config.control_timeout,
+                          "a server to receive a gradient norm");
+        if (!st)
+            st = yk_comm_recv(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &q->sum, sizeof q->sum,
+                              &q->in);
+        if (!st)
             st = yk_comm_send(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &s->squares[s->me].sum,
-                              sizeof sum, &s->squares[k].op);
-    return st;
-}
-
-/* Those of one server, if they have arrived. */
-static yk_status receive_squares(yk_server *s, int k)
-{
-    yk__squares *q = &s->squares[k];
-    int peer;
-    size_t bytes;
-    yk_status st = yk_comm_probe(s->config.comm, k, YK__TAG_SQUARES, &q->known, &peer, &bytes);
-    if (!st && q->known)
-        st = yk_comm_recv_wait(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &q->sum, sizeof q->sum,
-                               s->config.control_timeout, "a gradient norm");
-    if (!st && !q->known && yk_now() - s->squares_at > s->config.first_timeout)
-        st = yk_fail(
-            YK_ELOST,
-            "server %d sent no gradient norm within %.1f s: it has died, is hung, or cannot be reached", k,
-            s->config.first_timeout);
+                              sizeof sum, &q->out);
+    }
     return st;
 }
 
 yk_status yk__squares_receive(yk_server *s, bool *all_out)
 {
+    const bool late = yk_now() - s->squares_at > s->config.first_timeout;
     yk_status st = YK_OK;
     *all_out = true;
     for (int k = 0; !st && k < s->config.servers; k++) {
-        if (!s->squares[k].known)
-            st = receive_squares(s, k);
-        *all_out &= s->squares[k].known;
+        bool known;
+        st = yk_comm_test(s->config.comm, &s->squares[k].in, &known);
+        if (!st && !known && late)
+            st = yk_fail(
+                YK_ELOST,
+                "server %d sent no gradient norm within %.1f s: it has died, is hung, or cannot be reached",
+                k, s->config.first_timeout);
+        *all_out &= known;
     }
     return st;
 }
