@@ -44,7 +44,11 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->me = yk_comm_rank(config->comm);
     s->chief = s->me == 0;
     s->npulls = config->channels * YK__MAX_OUTSTANDING;
-    yk__content_choose(s);
+    s->stale = !config->copy_steps && !config->rounds->close;
+    int arrays[YK_MAX_GROUPS];
+    for (int g = 0; g < config->ngroups; g++)
+        arrays[g] = config->copy_steps ? yk_copy_arrays(config->table, g) : 1;
+    s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me);
     s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
     if (!st && config->serving_threads > 1)
@@ -130,25 +134,14 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
     return st;
 }
 
-static bool is_paused(const yk_server *s)
+/* An evaluation may end the job while answers wait: all workers see it in the same round. */
+static void pause_if_asked(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
-    return s->chief && h->paused && h->paused(h->context);
-}
-
-/* An evaluation may end the job while answers are held: all workers see it in the same round. */
-bool yk__holds_answers(yk_server *s)
-{
-    const bool before = s->held;
-    s->held = s->config.rounds->close && is_paused(s);
-    if (before && !s->held)
+    const bool before = s->paused;
+    s->paused = s->chief && h->paused && h->paused(h->context);
+    if (before && !s->paused && s->config.rounds->close)
         yk__stop_if_asked(s);
-    return s->held;
-}
-
-bool yk__holds_messages(const yk_server *s)
-{
-    return !s->config.rounds->close && is_paused(s);
 }
 
 /* A message of server 0, if there is one, unless the round that it decided is not complete yet. */
@@ -168,7 +161,7 @@ static yk_status receive_all(yk_server *s, bool *busy)
     int peer;
     size_t bytes;
     yk__client *first = NULL;
-    if (yk__holds_messages(s))
+    if (s->paused && !s->config.rounds->close)
         return YK_OK;
     yk_status st = receive_control(s, &found);
     if (st || found || (st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes)))
@@ -244,11 +237,11 @@ static yk_status check_chief(yk_server *s, double now)
     return YK_OK;
 }
 
-/* Declares a client lost if it missed its heartbeat timeout. held: messages are not received. */
-static yk_status check_client(yk_server *s, yk__client *c, bool held, double now)
+/* Declares a client lost if it missed its heartbeat timeout. */
+static yk_status check_client(yk_server *s, yk__client *c, double now)
 {
     /* a worker that waits sends heartbeats, but they are not received before its gradient was applied */
-    if (!c->active || c->pushed || held || (s->config.rounds->close && yk__awaits_answer(s, c))) {
+    if (!c->active || c->pushed || (s->config.rounds->close ? yk__awaits_answer(s, c) : s->paused)) {
         c->last_message = now;
         return YK_OK;
     }
@@ -261,11 +254,10 @@ static yk_status check_client(yk_server *s, yk__client *c, bool held, double now
 
 static yk_status check_timeouts(yk_server *s, double now)
 {
-    const bool held = yk__holds_messages(s);
     bool all_bye = true;
     yk_status st = YK_OK;
     for (int i = 0; !st && i < s->nclients; i++) {
-        st = check_client(s, &s->client[i], held, now);
+        st = check_client(s, &s->client[i], now);
         all_bye &= s->client[i].left || s->client[i].joined;
     }
     if (st || (st = check_chief(s, now)))
@@ -358,8 +350,10 @@ static yk_status take_turn(yk_server *s, const yk_wait *w, double now, double *t
         st = close_round(s);
     if (!st)
         st = yk__snapshot_send(s);
-    if (!st)
+    if (!st) {
+        pause_if_asked(s);
         st = yk__answer_all(s, ticks ? now : 0.0);
+    }
     if (!st && r->prepare && !*busy && w->polls) /* answers have had time to leave */
         st = r->prepare(s);
     if (st || !ticks)

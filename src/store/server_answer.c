@@ -79,11 +79,12 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     return st;
 }
 
-/* Sends a heartbeat to a client that waits for an answer; `held`: its message may not be received yet. */
-static yk_status send_heartbeat(yk_server *s, yk__client *c, bool held, double now)
+/* Sends a heartbeat to a client that waits for an answer. While the server is paused, its message may not be received yet. */
+static yk_status send_heartbeat(yk_server *s, yk__client *c, double now)
 {
     bool done;
-    if (!c->active || !(held || yk__awaits_answer(s, c)) || now - c->alive_at < s->config.heartbeat_every)
+    if (!c->active || !(s->paused || yk__awaits_answer(s, c)) ||
+        now - c->alive_at < s->config.heartbeat_every)
         return YK_OK;
     yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
     if (st)
@@ -97,8 +98,7 @@ static yk_status send_heartbeat(yk_server *s, yk__client *c, bool held, double n
 
 yk_status yk__answer_all(yk_server *s, double now)
 {
-    const bool answers = !yk__holds_answers(s),
-               held = yk__holds_messages(s); /* clients still get heartbeats */
+    const bool answers = !(s->paused && s->config.rounds->close); /* clients still get heartbeats */
     yk_status st = YK_OK;
     for (int i = 0; answers && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
@@ -108,6 +108,6 @@ yk_status yk__answer_all(yk_server *s, double now)
                 st = answer(s, c, p);
     }
     for (int i = 0; !st && now > 0.0 && i < s->nclients; i++)
-        st = send_heartbeat(s, &s->client[i], held, now);
+        st = send_heartbeat(s, &s->client[i], now);
     return st;
 }

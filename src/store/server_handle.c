@@ -11,8 +11,8 @@ static bool begins_later(const yk_server *s, int worker)
     return s->config.staggered && s->updates < yk_steps_before(worker) && s->config.assignment->nheld > 0;
 }
 
-/* Leases a range of examples; *none_out: there is none for now. */
-static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__down *out, bool *none_out)
+/* Leases a range of examples; empty: there are none for now. */
+static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__down *out)
 {
     const int worker = yk__leaseholder(s, c, up->thread);
     yk_lease range = {0};
@@ -23,19 +23,17 @@ static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__
     out->examples = range.epoch;
     out->begin = range.begin;
     out->end = range.end;
-    *none_out = range.begin == range.end;
     return st;
 }
 
 /* The same for a stream. */
-static void lease_stream(yk_server *s, yk__client *c, const yk__up *up, yk__down *out, bool *none_out)
+static void lease_stream(yk_server *s, yk__client *c, const yk__up *up, yk__down *out)
 {
     const int worker = yk__leaseholder(s, c, up->thread);
     uint64_t cursor[YK_CURSOR_SIZE] = {up->last[0], up->last[1], up->last[2], up->last[3]};
     if (up->stream)
         yk_streams_return(s->config.streams, worker, (int)up->stream - 1, cursor, up->next_epoch);
     const int number = s->stopping ? -1 : yk_streams_lease(s->config.streams, worker, cursor);
-    *none_out = number < 0;
     if (number < 0)
         return;
     out->flags = YK__STREAM;
@@ -46,45 +44,33 @@ static void lease_stream(yk_server *s, yk__client *c, const yk__up *up, yk__down
     out->end = cursor[3];
 }
 
-/* Begins the answer to a thread that requests examples, or leaves. */
-static yk_status begin_lease(yk_server *s, yk__client *c, const yk__up *up)
+/* Answers a thread that requests examples, or leaves and gets none. */
+static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk__client_thread *t = &c->thread[up->thread];
+    yk__down *out = &t->lease;
     bool done;
     yk_status st = yk_comm_test(s->config.comm, &t->lease_op, &done);
     if (st)
         return st;
     if (!done)
         return yk_fail(YK_ELOST, "rank %d sent two requests for examples at the same time", c->peer);
-    t->lease = (yk__down){.magic = YK__MAGIC,
-                          .incarnation = (uint32_t)c->incarnation,
-                          .kind = YK__DOWN_LEASE,
-                          .pull = up->thread};
-    return YK_OK;
-}
-
-static yk_status send_lease(yk_server *s, yk__client *c, const yk__up *up)
-{
-    yk__client_thread *t = &c->thread[up->thread];
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_CONTROL, &t->lease, sizeof t->lease,
+    *out = (yk__down){.magic = YK__MAGIC,
+                      .incarnation = (uint32_t)c->incarnation,
+                      .kind = YK__DOWN_LEASE,
+                      .pull = up->thread};
+    if (up->kind == YK__UP_LEASE) {
+        if (s->config.streams)
+            lease_stream(s, c, up, out);
+        else if ((st = lease_range(s, c, up, out)))
+            return st;
+        const bool none = s->config.streams ? !(out->flags & YK__STREAM) : out->begin == out->end;
+        out->flags |=
+            (none || s->config.streams) && !s->stopping && yk__has_examples(s) ? YK__RETRY_LATER : 0;
+        t->idle = none && (up->flags & YK__IDLE);
+    }
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_CONTROL, out, sizeof *out,
                         &t->lease_op);
-}
-
-static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
-{
-    yk__client_thread *t = &c->thread[up->thread];
-    bool none;
-    yk_status st = begin_lease(s, c, up);
-    if (st)
-        return st;
-    if (s->config.streams)
-        lease_stream(s, c, up, &t->lease, &none);
-    else if ((st = lease_range(s, c, up, &t->lease, &none)))
-        return st;
-    t->lease.flags |=
-        (none || s->config.streams) && !s->stopping && yk__has_examples(s) ? YK__RETRY_LATER : 0;
-    t->idle = none && (up->flags & YK__IDLE);
-    return send_lease(s, c, up);
 }
 
 void yk__count_shares(yk_server *s, yk__client *c)
@@ -202,6 +188,7 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
 static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
+    const uint64_t max_steps = s->config.copy_steps ? s->config.copy_steps : (uint64_t)s->config.threads;
     if (up->nshares > (uint32_t)s->config.threads ||
         up->thread > (uint32_t)s->config.threads - (up->nshares ? up->nshares : 1))
         return false;
@@ -210,7 +197,7 @@ static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up 
     if (up->flags & YK__HAS_PULL &&
         yk__pull_of(s, c, up->pull) == p) /* it would replace the keys of the gradient */
         return false;
-    return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= s->max_steps;
+    return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= max_steps;
 }
 
 static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
@@ -238,8 +225,8 @@ static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
     const int first = s->config.channels > 1 ? (int)up->thread : 0,
               end = s->config.channels > 1 ? first + 1 : s->config.threads;
     yk_status st = return_leases(s, c, first, end, &(uint64_t){0});
-    if (!st && s->chief && !(st = begin_lease(s, c, up)))
-        st = send_lease(s, c, up);
+    if (!st && s->chief)
+        st = lease(s, c, up);
     if (st || !all)
         return st;
     c->left = true;

@@ -83,8 +83,6 @@ struct yk_rounds {
     bool decides;                       /* server 0 decides which gradients a round uses */
 };
 
-struct yk__update; /* server_round.c */
-
 /* The squares of the sums of a round on one server. */
 typedef struct {
     double sum;
@@ -94,16 +92,13 @@ typedef struct {
 struct yk_server {
     yk_server_config config;
     int me;
-    bool chief, over, stopping, held; /* held: answers, by the hook `paused` */
-    double over_at;                   /* when server 0 ended the job */
+    bool chief, over, stopping;
+    bool paused;    /* by the hook: answers wait, or, without rounds, messages are not received */
+    double over_at; /* when server 0 ended the job */
     /* The last message from server 0, if this server waits for one; of server 0: its last heartbeat. */
     double control_at;
-    uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
-    yk__layout layout; /* of values in messages */
-    /* What clients send (yk__content_choose()): gradients, or the deltas of copies. */
-    yk_status (*apply)(struct yk__update *u); /* ends a step, or adds the deltas of several */
-    uint64_t max_steps, answer_steps;         /* of a message; with an answer */
-    bool sums_workers;    /* a gradient is the sum of those of a client's threads: one step of each */
+    uint64_t idle;        /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
+    yk__layout layout;    /* of values in messages */
     bool stale;           /* gradients are applied while others are computed (local_stale.c) */
     int npulls;           /* of each client */
     yk_thread_pool *pool; /* the serving threads; NULL: one */
@@ -223,9 +218,6 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
-/* Training is paused by the hook: answers wait, or, without rounds, messages are not received. */
-bool yk__holds_answers(yk_server *s);
-bool yk__holds_messages(const yk_server *s);
 void yk__stop_if_asked(yk_server *s); /* server 0: the job ends if the hook says so */
 
 /* server_handle.c */
@@ -240,7 +232,6 @@ yk_status yk__answer_all(yk_server *s, double now);
 uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel; UINT64_MAX: there is none */
 
 /* server_round.c */
-void yk__content_choose(yk_server *s);
 yk_status yk__round_continue(yk_server *s); /* while it awaits the squares of other servers */
 
 /* server_parts.c */

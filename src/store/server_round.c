@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The gradients or deltas of one client, or the sum of those of `workers` clients (0: local_copy.h). */
-typedef struct yk__update {
+typedef struct {
     yk_server *s;
     const yk__up *totals;         /* their steps, examples and loss */
     const yk_stale_mark *read_at; /* stale gradients: when their parameters were read */
@@ -80,33 +80,16 @@ static void add_part(void *context, int me, int all)
     }
 }
 
-static yk_status apply_gradients(update *u)
-{
-    return push(u, false);
-}
-
-static yk_status add_deltas(update *u)
+/* Ends a step, or adds the deltas of several. */
+static yk_status apply(update *u)
 {
     yk_server *s = u->s;
+    if (!s->config.copy_steps)
+        return push(u, false);
     u->now = yk_local_steps(s->config.table) + u->totals->steps;
     yk_thread_pool_run(yk__pool_for(s, yk__layout_all(&s->layout, u->n)), add_part, u);
     yk_local_restore(s->config.table, u->now);
     return YK_OK;
-}
-
-void yk__content_choose(yk_server *s)
-{
-    const yk_server_config *c = &s->config;
-    const uint64_t copy = c->copy_steps;
-    int arrays[YK_MAX_GROUPS];
-    for (int g = 0; g < c->ngroups; g++)
-        arrays[g] = copy ? yk_copy_arrays(c->table, g) : 1;
-    s->layout = yk__layout_of(c->group, c->ngroups, arrays, s->me);
-    s->apply = copy ? add_deltas : apply_gradients;
-    s->max_steps = copy ? copy : (uint64_t)c->threads;
-    s->answer_steps = copy ? copy : 1;
-    s->sums_workers = !copy && c->channels == 1 && c->threads > 1;
-    s->stale = !copy && !c->rounds->close;
 }
 
 static yk_status updated(yk_server *s, const yk__up *sum)
@@ -129,7 +112,8 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
     yk__count_shares(s, c);
     c->pushes += up->steps;
     c->thread[up->thread].pushes += up->steps;
-    c->thread[up->thread].clock += s->sums_workers ? 1 : up->steps;
+    /* a gradient of several threads is one step of each */
+    c->thread[up->thread].clock += s->config.copy_steps ? up->steps : 1;
     c->examples += up->examples;
 }
 
@@ -144,7 +128,8 @@ static bool is_within_bound(const yk_server *s, const yk__client *c, const yk__p
     /* `clock`: the worker's clock in the last step with this answer. All updates up to clock - K - 1 must be included */
     const yk__client_thread *t = &c->thread[p->number % channels];
     const uint64_t min = yk__slowest(s), ahead = p->number / channels + 1 - t->rounds,
-                   clock = c->skipped + t->clock + ahead * s->answer_steps - 1;
+                   steps = s->config.copy_steps ? s->config.copy_steps : 1,
+                   clock = c->skipped + t->clock + ahead * steps - 1;
     return min >= UINT64_MAX - k || min + k >= clock;
 }
 
@@ -161,7 +146,7 @@ static yk_status apply_now(yk_server *s, yk__client *c, bool again)
     if (s->stale)
         u.read_at = &p->mark;
     count(s, c, up);
-    yk_status st = s->apply(&u);
+    yk_status st = apply(&u);
     return st ? st : updated(s, up);
 }
 
@@ -369,7 +354,7 @@ static yk_status apply_round(yk_server *s)
                 .stride = s->capacity,
                 .workers = s->round_workers};
     memcpy(u.block, s->sum, sizeof u.block);
-    const yk_status st = s->apply(&u);
+    const yk_status st = apply(&u);
     s->clip = 0.0f;
     return st ? st : updated(s, &s->totals);
 }
