@@ -1,14 +1,66 @@
-#include "store/exchange_internal.h"
+#include "store/exchange.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/team.h"
+#include "base/wait.h"
 #include "core/plan.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
+enum { IN_FLIGHT = 8 }; /* buckets */
+
+/* The header that a rank sends in each round. */
+typedef struct {
+    uint64_t examples, steps;
+    double extra_weight, loss;
+    uint32_t action, round;
+} header;
+
+/* The messages of a bucket between this rank and another one. */
+typedef struct {
+    yk_op gather_in, gather_out;       /* its gradient of our piece; our gradient of its piece */
+    yk_op broadcast_in, broadcast_out; /* the sum of its piece; the sum of ours */
+    bool posted;                       /* broadcast_in was posted, into the buffer that gather_out sent */
+    float *in;                         /* its gradient of our piece */
+} transfer;
+
+typedef struct {
+    bool used, summed;
+    size_t begin, end; /* parameters */
+    int tag;
+    transfer *transfer; /* [size] by rank; that of this rank is unused */
+} slot;
+
+struct yk_exchange {
+    yk_comm *comm;
+    int rank, size;
+    size_t nparams, bucket; /* floats */
+    slot slot[IN_FLIGHT];
+    transfer *transfers; /* of all slots */
+    float *pieces;       /* their receive buffers */
+    size_t begun, ended; /* buckets of this round, from the last parameters to the first */
+    size_t final;        /* the gradients of parameters from here on are final */
+    float *dense;        /* the gradient of this round */
+    float *zeros;        /* the gradient of a rank without examples */
+    uint32_t round;
+    double timeout, longest; /* seconds: of a round; of the longest round so far */
+    double limit;            /* how long to wait in this round */
+    double last_round_at;    /* when the last round ended */
+    unsigned rounds;         /* that have ended */
+
+    header *head;                  /* [size] */
+    yk_op *header_in, *header_out; /* [size] */
+
+    const float **piece; /* [size] what sum_piece() adds; NULL: zeros */
+    char *const *shared; /* [size] shared memory; NULL: messages */
+    uint64_t shared_stage;
+    yk_wait_kind shared_wait;
+};
 
 static size_t buckets_of(const yk_exchange *x)
 {
@@ -33,7 +85,7 @@ yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, doub
                        .timeout = timeout,
                        .limit = first_timeout};
     const size_t piece = x->bucket / size + 1, buckets = buckets_of(x) + 1,
-                 slots = buckets < YK__BUCKETS_IN_FLIGHT ? buckets : YK__BUCKETS_IN_FLIGHT;
+                 slots = buckets < IN_FLIGHT ? buckets : IN_FLIGHT;
     x->head = yk_alloc(size, sizeof *x->head, "the exchange");
     x->header_in = yk_alloc(2 * size, sizeof *x->header_in, "the exchange");
     x->transfers = yk_alloc(slots * size, sizeof *x->transfers, "the exchange");
@@ -68,27 +120,27 @@ void yk_exchange_free(yk_exchange *x)
 
 /* ---- buckets ---- */
 
-size_t yk__piece_begin(const yk_exchange *x, const yk__slot *s, int rank)
+static size_t piece_begin(const yk_exchange *x, const slot *s, int rank)
 {
     return s->begin + (s->end - s->begin) * (size_t)rank / (size_t)x->size;
 }
 
-static size_t piece_bytes(const yk_exchange *x, const yk__slot *s, int rank)
+static size_t piece_bytes(const yk_exchange *x, const slot *s, int rank)
 {
-    return (yk__piece_begin(x, s, rank + 1) - yk__piece_begin(x, s, rank)) * sizeof(float);
+    return (piece_begin(x, s, rank + 1) - piece_begin(x, s, rank)) * sizeof(float);
 }
 
-static yk_status send_piece(yk_exchange *x, const yk__slot *s, int piece, int to, int tag, yk_op *op)
+static yk_status send_piece(yk_exchange *x, const slot *s, int piece, int to, int tag, yk_op *op)
 {
     const size_t bytes = piece_bytes(x, s, piece);
     const yk_status st =
-        yk_comm_send(x->comm, to, tag, YK_PURPOSE_REDUCE, x->dense + yk__piece_begin(x, s, piece), bytes, op);
+        yk_comm_send(x->comm, to, tag, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, piece), bytes, op);
     if (!st)
         yk_comm_count_values(x->comm, 0, bytes);
     return st;
 }
 
-static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number)
+static yk_status begin_bucket(yk_exchange *x, slot *s, size_t number)
 {
     yk_status st = YK_OK;
     s->begin = (buckets_of(x) - 1 - number) * x->bucket;
@@ -97,7 +149,7 @@ static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number)
     s->summed = false;
     s->tag = TAG_BUCKET + 2 * (int)(number % 4096);
     for (int r = 0; !st && r < x->size; r++) {
-        yk__transfer *t = &s->transfer[r];
+        transfer *t = &s->transfer[r];
         if (r == x->rank)
             continue;
         t->posted = false;
@@ -110,7 +162,7 @@ static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number)
 }
 
 /* 0 + g0 + g1 + ...; block by block, so that the sum stays in the cache. */
-void yk__sum_piece(const yk_exchange *x, size_t n, float *out)
+static void sum_piece(const yk_exchange *x, size_t n, float *out)
 {
     enum { BLOCK = 1024 };
     for (size_t at = 0; at < n; at += BLOCK) {
@@ -123,12 +175,12 @@ void yk__sum_piece(const yk_exchange *x, size_t n, float *out)
     }
 }
 
-static void sum_bucket(yk_exchange *x, const yk__slot *s)
+static void sum_bucket(yk_exchange *x, const slot *s)
 {
-    float *mine = x->dense + yk__piece_begin(x, s, x->rank);
+    float *mine = x->dense + piece_begin(x, s, x->rank);
     for (int r = 0; r < x->size; r++)
         x->piece[r] = r == x->rank ? mine : s->transfer[r].in;
-    yk__sum_piece(x, piece_bytes(x, s, x->rank) / sizeof *mine, mine);
+    sum_piece(x, piece_bytes(x, s, x->rank) / sizeof *mine, mine);
 }
 
 static bool is_done(yk_exchange *x, yk_op *op, yk_status *st)
@@ -141,18 +193,18 @@ static bool is_done(yk_exchange *x, yk_op *op, yk_status *st)
 
 /* Receives gradients of our piece, and the sum of a piece after our gradient of it was sent. *gathered_out: all gradients have
  * arrived; returns whether all sums are being received. */
-static bool receive_pieces(yk_exchange *x, yk__slot *s, bool *gathered_out, yk_status *st)
+static bool receive_pieces(yk_exchange *x, slot *s, bool *gathered_out, yk_status *st)
 {
     bool posted = true;
     *gathered_out = true;
     for (int r = 0; !*st && r < x->size; r++) {
-        yk__transfer *t = &s->transfer[r];
+        transfer *t = &s->transfer[r];
         if (r == x->rank)
             continue;
         *gathered_out &= is_done(x, &t->gather_in, st);
         if (is_done(x, &t->gather_out, st) && !t->posted) {
             t->posted = true;
-            *st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + yk__piece_begin(x, s, r),
+            *st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, r),
                                piece_bytes(x, s, r), &t->broadcast_in);
         }
         posted &= t->posted;
@@ -160,7 +212,7 @@ static bool receive_pieces(yk_exchange *x, yk__slot *s, bool *gathered_out, yk_s
     return posted;
 }
 
-static yk_status advance(yk_exchange *x, yk__slot *s)
+static yk_status advance(yk_exchange *x, slot *s)
 {
     bool gathered;
     yk_status st = YK_OK;
@@ -188,8 +240,8 @@ static yk_status make_progress(yk_exchange *x)
 {
     const size_t buckets = buckets_of(x);
     yk_status st = YK_OK;
-    for (int i = 0; !st && i < YK__BUCKETS_IN_FLIGHT; i++) {
-        yk__slot *s = &x->slot[i];
+    for (int i = 0; !st && i < IN_FLIGHT; i++) {
+        slot *s = &x->slot[i];
         if (s->used)
             st = advance(x, s);
         if (!st && !s->used && s->transfer && x->begun < buckets &&
@@ -199,11 +251,36 @@ static yk_status make_progress(yk_exchange *x)
     return st;
 }
 
+/* ---- waiting ---- */
+
+/* The memory of a rank. */
+typedef struct {
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t stage; /* 2 round - 1: it has arrived; 2 round: it has summed */
+    _Alignas(YK_ALIGN) header head;
+    bool has_examples;               /* otherwise its gradient is zero, and not written */
+    _Alignas(YK_ALIGN) float data[]; /* the sum, the gradient */
+} shared_state;
+
+static shared_state *state_of(const yk_exchange *x, int rank)
+{
+    return (shared_state *)(void *)x->shared[rank];
+}
+
+static float *gradient_of(const yk_exchange *x, int rank)
+{
+    return state_of(x, rank)->data + YK_ROUND_UP(x->nparams, 16);
+}
+
+static bool is_missing_in_memory(const yk_exchange *x, int rank)
+{
+    return atomic_load_explicit(&state_of(x, rank)->stage, memory_order_acquire) < x->shared_stage;
+}
+
 static bool is_missing(const yk_exchange *x, int r)
 {
-    bool missing = x->header_in[r].active || (x->shared && yk__shared_is_missing(x, r));
-    for (int i = 0; i < YK__BUCKETS_IN_FLIGHT; i++) {
-        const yk__transfer *t = x->slot[i].used ? &x->slot[i].transfer[r] : NULL;
+    bool missing = x->header_in[r].active || (x->shared && is_missing_in_memory(x, r));
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        const transfer *t = x->slot[i].used ? &x->slot[i].transfer[r] : NULL;
         missing |= t && (t->gather_in.active || t->gather_out.active || t->broadcast_in.active ||
                          t->broadcast_out.active);
     }
@@ -233,7 +310,7 @@ static yk_status timed_out(const yk_exchange *x)
         one ? "it has died, is hung" : "they have died, are hung", x->rank, one ? "it" : "them");
 }
 
-yk_status yk__exchange_poll(const yk_exchange *x, yk_wait *w)
+static yk_status poll(const yk_exchange *x, yk_wait *w)
 {
     if (!yk_wait_poll(w))
         return timed_out(x);
@@ -255,7 +332,7 @@ static yk_status finish(yk_exchange *x)
         if (x->ended != ended) {
             ended = x->ended;
             yk_wait_restart(&w);
-        } else if ((st = yk__exchange_poll(x, &w))) {
+        } else if ((st = poll(x, &w))) {
             return st;
         }
     }
@@ -274,15 +351,92 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
     return x->shared ? YK_OK : make_progress(x);
 }
 
+/* ---- shared memory ----
+ *
+ *     memory of each rank     | shared state | sum (only that of rank 0 is used) | gradient |
+ *
+ *     1  a rank writes its gradient and its header  stage = 2 round - 1
+ *     2  all have arrived: it adds up its piece     stage = 2 round
+ *     3  all have summed: the sum is complete
+ *
+ * No rank writes what another may still read. Gradients and headers are read until 2 and written again after 3. The sum
+ * is read after 3, and written again when all ranks have arrived in the next round, after they have used it.
+ */
+size_t yk_exchange_shared_memory_bytes(size_t nparams)
+{
+    return sizeof(shared_state) + 2 * YK_ROUND_UP(nparams, 16) * sizeof(float);
+}
+
+void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at)
+{
+    x->shared = at;
+    x->shared_wait = yk_comm_sharing(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
+}
+
+/* This rank has arrived, or summed: waits until all have. *last_out: the last rank that this one waited for; -1: none,
+ * this one was last. */
+static yk_status wait_all(yk_exchange *x, int *last_out)
+{
+    yk_wait w = yk_wait_begin(x->shared_wait, x->limit);
+    atomic_store_explicit(&state_of(x, x->rank)->stage, ++x->shared_stage, memory_order_release);
+    *last_out = -1;
+    for (int r = 0; r < x->size; r++)
+        while (is_missing_in_memory(x, r)) {
+            *last_out = r;
+            const yk_status st = poll(x, &w);
+            if (st)
+                return st;
+        }
+    return YK_OK;
+}
+
+/* Counts the bytes that messages would have: headers, gradients of pieces, sums. mine: floats of this rank's piece. */
+static void count(yk_exchange *x, size_t mine)
+{
+    const size_t others = (size_t)x->size - 1, values = (x->nparams - mine + others * mine) * sizeof(float),
+                 each = others * sizeof(header) + values;
+    yk_comm_count_values(x->comm, 0, values);
+    yk_comm_count_shared(x->comm, YK_PURPOSE_REDUCE, each, each, 3 * (unsigned)others);
+}
+
+static yk_status sum_in_memory(yk_exchange *x, yk_grad *g, const header *mine, yk_round *out)
+{
+    const slot all = {.end = x->nparams};
+    const size_t begin = piece_begin(x, &all, x->rank), n = piece_begin(x, &all, x->rank + 1) - begin;
+    shared_state *own = state_of(x, x->rank);
+    float *sum = state_of(x, 0)->data;
+    int last;
+    own->head = *mine;
+    own->has_examples = g->examples > 0;
+    if (g->examples)
+        memcpy(gradient_of(x, x->rank), g->group[0].dense, x->nparams * sizeof(float));
+    const double began = yk_now();
+    yk_status st = wait_all(x, &out->last);
+    if (st)
+        return st;
+    out->last_wait = yk_now() - began;
+    for (int r = 0; r < x->size; r++) {
+        x->head[r] = state_of(x, r)->head;
+        x->piece[r] = state_of(x, r)->has_examples ? gradient_of(x, r) + begin : NULL;
+    }
+    sum_piece(x, n, sum + begin);
+    if ((st = wait_all(x, &last)))
+        return st;
+    count(x, n);
+    x->final = x->nparams;
+    g->group[0].dense = sum;
+    return YK_OK;
+}
+
 /* ---- a round ---- */
 
-/* `gradients`: meanwhile buckets make progress. */
-static yk_status wait_headers(yk_exchange *x, bool gradients, yk_round *out)
+/* Meanwhile buckets make progress. */
+static yk_status wait_headers(yk_exchange *x, yk_round *out)
 {
     const double arrived = yk_now();
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
     for (int missing = x->size - 1; missing > 0;) {
-        yk_status st = gradients ? make_progress(x) : YK_OK;
+        yk_status st = make_progress(x);
         const int before = missing;
         for (int r = 0; !st && r < x->size; r++) {
             bool done;
@@ -301,14 +455,14 @@ static yk_status wait_headers(yk_exchange *x, bool gradients, yk_round *out)
         }
         if (st)
             return st;
-        if (missing == before && (st = yk__exchange_poll(x, &w)))
+        if (missing == before && (st = poll(x, &w)))
             return st;
     }
     out->last_wait = yk_now() - arrived;
     return yk_comm_wait(x->comm, x->header_out, x->size, x->limit, "a round");
 }
 
-static yk_status send_headers(yk_exchange *x, yk__header mine)
+static yk_status send_headers(yk_exchange *x, header mine)
 {
     yk_status st = YK_OK;
     mine.round = ++x->round;
@@ -316,10 +470,10 @@ static yk_status send_headers(yk_exchange *x, yk__header mine)
     for (int r = 0; !st && r < x->size; r++) {
         if (r == x->rank)
             continue;
-        st = yk_comm_recv(x->comm, r, TAG_ROUND, YK_PURPOSE_REDUCE, &x->head[r], sizeof(yk__header),
+        st = yk_comm_recv(x->comm, r, TAG_ROUND, YK_PURPOSE_REDUCE, &x->head[r], sizeof(header),
                           &x->header_in[r]);
         if (!st)
-            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_PURPOSE_REDUCE, &x->head[x->rank], sizeof(yk__header),
+            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_PURPOSE_REDUCE, &x->head[x->rank], sizeof(header),
                               &x->header_out[r]);
     }
     return st;
@@ -328,7 +482,7 @@ static yk_status send_headers(yk_exchange *x, yk__header mine)
 static void add_headers(const yk_exchange *x, yk_round *out)
 {
     for (int r = 0; r < x->size; r++) {
-        const yk__header *h = &x->head[r];
+        const header *h = &x->head[r];
         out->examples += h->examples;
         out->extra_weight += h->extra_weight;
         out->loss += h->loss;
@@ -342,15 +496,15 @@ yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, ui
 {
     *out = (yk_round){.last = -1};
     yk_status st =
-        send_headers(x, (yk__header){.examples = examples, .steps = steps, .loss = loss, .action = action});
+        send_headers(x, (header){.examples = examples, .steps = steps, .loss = loss, .action = action});
     if (!st)
-        st = wait_headers(x, false, out);
+        st = wait_headers(x, out);
     if (!st)
         add_headers(x, out);
     return st;
 }
 
-static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, yk__header mine, yk_round *out)
+static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, header mine, yk_round *out)
 {
     float **dense = &g->group[0].dense;
     if (!g->examples) {
@@ -361,20 +515,20 @@ static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, yk__header mine, 
     if (!st)
         st = yk_exchange_ready(x, *dense, 0, x->final);
     if (!st)
-        st = wait_headers(x, true, out);
+        st = wait_headers(x, out);
     return st || x->size == 1 ? st : finish(x);
 }
 
 yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out)
 {
     const uint64_t began = track ? yk_now_ns() : 0;
-    const yk__header mine = {.examples = g->examples,
-                             .steps = 1,
-                             .extra_weight = g->extra_weight,
-                             .loss = g->loss,
-                             .action = action};
+    const header mine = {.examples = g->examples,
+                         .steps = 1,
+                         .extra_weight = g->extra_weight,
+                         .loss = g->loss,
+                         .action = action};
     *out = (yk_round){.last = -1};
-    yk_status st = x->shared ? yk__shared_sum(x, g, &mine, out) : sum_with_messages(x, g, mine, out);
+    yk_status st = x->shared ? sum_in_memory(x, g, &mine, out) : sum_with_messages(x, g, mine, out);
     if (st)
         return st;
     add_headers(x, out);

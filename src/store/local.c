@@ -20,12 +20,11 @@ static bool can_burst(const yk_local *s)
 
 static yk_status make_worker(const yk_local *s, yk__worker *w)
 {
-    w->coef_cap = s->config.batch;
     w->wants = 1;
-    w->coef = yk_alloc(w->coef_cap, sizeof *w->coef, "a batch");
-    if (w->coef && yk__stale_marks(s))
+    w->coef = yk_alloc(s->config.batch, sizeof *w->coef, "a batch");
+    if (s->marks)
         w->mark = yk_alloc(1, sizeof *w->mark, "a sample of the parameters");
-    return w->coef && (w->mark || !yk__stale_marks(s)) ? YK_OK : YK_ESYSTEM;
+    return w->coef && (w->mark || !s->marks) ? YK_OK : YK_ESYSTEM;
 }
 
 /* If one group is synchronous, all workers take the same steps. */

@@ -1,6 +1,5 @@
 /* The internals of the store of one process, shared by local.c (pull, push, clock), local_table.c (applies gradients to the table
- * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay), local_stale.c (rules for stale gradients) and
- * local_staleness.c (measures staleness). */
+ * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay) and local_stale.c (stale gradients). */
 #ifndef YK_STORE_LOCAL_INTERNAL_H
 #define YK_STORE_LOCAL_INTERNAL_H
 
@@ -101,7 +100,6 @@ typedef struct {
     yk_batch announced;
     size_t wants; /* batches: 1 until one is announced */
     float *coef;
-    size_t coef_cap;
     yk_stale_mark *mark; /* local_stale.c: taken at the last pull; NULL: not needed */
     uint64_t own_steps, rounds, slowest_seen;
     /* this worker's step at which the steps of all workers were last counted, and their number */
@@ -123,6 +121,7 @@ struct yk_local {
     int clocks;     /* workers whose steps are counted: all, or one if they take them together */
     uint64_t bound; /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool decays;    /* a table has lazy decay */
+    bool marks;     /* local_stale.c: workers mark the parameters that they read */
     /* The request of worker 0, by the parity of the round. */
     _Alignas(YK_ALIGN) atomic_int action_at[2];
 };
@@ -144,13 +143,13 @@ void yk__unlock_range(yk__table *t, size_t range);
 
 /* local_stale.c */
 yk_status yk__stale_create(yk__table *t);
-bool yk__stale_marks(const yk_local *s); /* whether workers mark the parameters that they read */
 float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o); /* returns the warm-up */
 bool yk__stale_revises(const yk__table *t); /* whether gradients need the parameters that were read */
-void yk__stale_mark(const yk__table *t, yk_stale_mark *out);
 /* Before and after the dense gradient of a worker is applied. begin() returns the factor of the learning rate. */
 float yk__stale_begin(yk__table *t, int me, yk__stale_step *out);
 void yk__stale_end(yk__table *t, int me, const yk__stale_step *s);
+uint64_t yk__steps_of_others(const yk_local *s, int me);
+void yk__record_staleness(yk_local *s, int me); /* at the end of a sampled step */
 
 /* local_decay.c */
 yk_status yk__decay_create(yk__table *t);
@@ -165,10 +164,6 @@ void yk__decay_apply(yk__table *t); /* of all keys, while no worker is in a call
 float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to);
 /* Marks a key as decayed up to step `to`; returns the previous step. */
 uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to);
-
-/* local_staleness.c */
-uint64_t yk__steps_of_others(const yk_local *s, int me);
-void yk__record_staleness(yk_local *s, int me); /* at the end of a sampled step */
 
 /* Whether the staleness of this step is recorded. It costs a cache miss per worker, so it is recorded every few thousand
  * examples, or in every step if steps are long. */

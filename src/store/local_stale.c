@@ -46,6 +46,7 @@ yk_status yk__stale_create(yk__table *t)
         const size_t begin = t->floats * i / n, end = t->floats * (i + 1) / n;
         t->sample[i] = begin + (size_t)(((uint32_t)i * 0x9e3779b1u) >> 8) % (end - begin);
     }
+    t->store->marks |= t->concurrent;
     return YK_OK;
 }
 
@@ -91,7 +92,7 @@ float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
     return warm_up;
 }
 
-YK_RACY void yk__stale_mark(const yk__table *t, yk_stale_mark *out)
+YK_RACY static void mark(const yk__table *t, yk_stale_mark *out)
 {
     for (size_t i = 0; i < sample_size(t); i++)
         out->sample[i] = t->shared.w[t->sample[i]];
@@ -118,7 +119,7 @@ YK_RACY static void add_to_mean(double *mean, double x)
 YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
 {
     const yk_stale_mark *read_at = t->store->worker[me].grad.read_at;
-    yk__stale_mark(t, &out->before);
+    mark(t, &out->before);
     const double d = t->squared_step > 0.0 ? sqrt(squared_distance(t, read_at) / t->squared_step) : 0.0;
     return out->factor = (float)(1.0 / (1.0 + d));
 }
@@ -127,14 +128,6 @@ YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
 {
     const double scale = (double)(s->factor * t->worker[me].warm_up);
     add_to_mean(&t->squared_step, squared_distance(t, &s->before) / (scale * scale));
-}
-
-bool yk__stale_marks(const yk_local *s)
-{
-    bool any = false;
-    for (int g = 0; g < s->ngroups; g++)
-        any |= s->table[g].sample && s->table[g].concurrent;
-    return any;
 }
 
 void yk_local_set_in_flight(yk_local *s, int gradients)
@@ -146,5 +139,55 @@ YK_RACY void yk_local_mark(const yk_local *s, yk_stale_mark *out)
 {
     for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++)
         if (s->table[g].sample)
-            yk__stale_mark(&s->table[g], out);
+            mark(&s->table[g], out);
+}
+
+/* ---- measured staleness: the steps of other workers between a worker's pull and its clock, in a sample of steps ---- */
+
+uint64_t yk__steps_of_others(const yk_local *s, int me)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < s->config.workers; i++)
+        if (i != me)
+            sum += atomic_load_explicit(&s->worker[i].steps, memory_order_relaxed);
+    return sum;
+}
+
+void yk_staleness_add(yk_staleness *s, uint64_t late)
+{
+    const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
+    s->bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
+    s->observed++;
+    s->sum += (double)late;
+    s->max = (double)late > s->max ? (double)late : s->max;
+}
+
+void yk__record_staleness(yk_local *s, int me)
+{
+    yk__worker *w = &s->worker[me];
+    yk_staleness_add(&w->stale, yk__steps_of_others(s, me) - w->stale_at_pull);
+    uint64_t every = 4096 / (s->config.batch < 4096 ? s->config.batch : 4096);
+    w->next_sample = w->own_steps + (every < 1 ? 1 : every > 1024 ? 1024 : every);
+}
+
+void yk_local_staleness(const yk_local *s, int worker, yk_staleness *out)
+{
+    const int first = worker < 0 ? 0 : worker, end = worker < 0 ? s->config.workers : worker + 1;
+    const yk__table *copied = &s->table[0]; /* only models with one group have copies (local_hot.c) */
+    *out = (yk_staleness){.hot = copied->hot};
+    double merged = 0.0, steps = 0.0;
+    for (int i = first; i < end; i++) {
+        const yk_staleness *w = &s->worker[i].stale;
+        for (int b = 0; b < YK_STALENESS_BUCKETS; b++)
+            out->bucket[b] += w->bucket[b];
+        out->observed += w->observed;
+        out->sum += w->sum;
+        out->max = w->max > out->max ? w->max : out->max;
+        out->merges += copied->worker[i].merges;
+        merged += (double)copied->worker[i].merged_examples;
+        steps += (double)copied->worker[i].merged_steps;
+    }
+    out->mean = out->observed ? out->sum / (double)out->observed : 0.0;
+    out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
+    out->merge_steps = out->merges ? steps / (double)out->merges : 0.0;
 }

@@ -1,4 +1,4 @@
-/* The internals of a server: server.c has its loop, server_handle.c handles messages, server_answer.c answers, server_round.c
+/* The internals of a server: server.c has its loop, server_handle.c handles messages and answers, server_round.c
  * applies gradients and deltas, server_parts.c has what servers send each other. */
 #ifndef YK_STORE_SERVER_INTERNAL_H
 #define YK_STORE_SERVER_INTERNAL_H
@@ -217,7 +217,6 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 /* server.c */
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
-
 void yk__stop_if_asked(yk_server *s); /* server 0: the job ends if the hook says so */
 
 /* server_handle.c */
@@ -226,9 +225,7 @@ yk_status yk__accept_join(yk_server *s); /* a worker that has connected, if any 
 /* Returns its leases, and adds the number of their examples to *examples. */
 yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples);
 void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its message as used */
-
-/* server_answer.c; now: 0 if the clock was not read */
-yk_status yk__answer_all(yk_server *s, double now);
+yk_status yk__answer_all(yk_server *s, double now); /* now: 0 if the clock was not read */
 uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel; UINT64_MAX: there is none */
 
 /* server_round.c */
