@@ -20,11 +20,13 @@ static unsigned take(unsigned limit)
 /* `size` arbitrary bytes in memory of their own, so that a read beyond them is found. */
 static void *fill(size_t size)
 {
-    uint8_t *p = malloc(size ? size : 1);
+    uint8_t *p = calloc(size ? size : 1, 1);
+    const size_t n = size < left ? size : left;
     if (!p)
         abort();
-    for (size_t i = 0; i < size; i++)
-        p[i] = (uint8_t)take(256);
+    memcpy(p, at, n);
+    at += n;
+    left -= n;
     return p;
 }
 

@@ -27,7 +27,7 @@ static void read_group(const yk_parquet *f, size_t group, uint64_t first, const 
     if (first > rows || yk_parquet_read(f, group, column, n, first, rows - first, &r))
         return;
     size_t got = 1;
-    for (int calls = 0; calls < 8 && got && !yk_parquet_next(r, &got); calls++)
+    for (int calls = 0; calls < 64 && got && !yk_parquet_next(r, &got); calls++)
         for (size_t i = 0; i < n && got; i++)
             touch(yk_parquet_values_of(r, i), got);
     yk_parquet_reader_free(r);

@@ -36,7 +36,11 @@
 #include "base/status.h"
 #include <sys/stat.h>
 
+#ifdef YK_FUZZING
+enum { YK_PARQUET_BATCH = 32 }; /* small inputs have several batches */
+#else
 enum { YK_PARQUET_BATCH = 1024 }; /* rows */
+#endif
 
 typedef enum {
     YK_PARQUET_INTEGER, /* BOOLEAN, INT32, INT64, dates (days since 1970) and times of day */
