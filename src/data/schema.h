@@ -88,7 +88,12 @@ typedef struct yk_schema {
     char *standardize; /* of images, as in the metadata of a model; owned. NULL: not known */
 } yk_schema;
 
-enum { YK_SCHEMA_LOGS = 4096, YK_SCHEMA_MAX_COLUMNS = 65535 };
+#ifdef YK_FUZZING
+enum { YK_SCHEMA_LOGS = 16 };
+#else
+enum { YK_SCHEMA_LOGS = 4096 };
+#endif
+enum { YK_SCHEMA_MAX_COLUMNS = 65535 };
 
 yk_status yk_schema_create(const char *format, yk_schema **out);
 void yk_schema_free(yk_schema *s); /* NULL is fine */
