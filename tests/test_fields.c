@@ -241,7 +241,8 @@ static void memory(void **state)
     assert_int_equal(d.fields, 9);
     assert_non_null(d.rows->field);
     yk_dataset_fini(&d);
-    const yk_memory_data part = yk_memory_part(&m, 0, 1);
+    yk_memory_data part = m;
+    part.rows.n = 1;
     assert_int_equal(yk_source_from_memory(&part, &all, &s), YK_OK);
     assert_int_equal(s->fields, 6);
     yk_source_free(s);

@@ -84,26 +84,8 @@ static void empty_rows_do_not_count(void **state)
     assert_false(m.ascending);
 }
 
-static void parts_share_the_arrays(void **state)
-{
-    (void)state;
-    arrays a;
-    yk_memory_data m = fill(&a);
-    assert_int_equal(yk_memory_check(&m), YK_OK);
-    const yk_memory_data part = yk_memory_part(&m, 10, 25);
-    assert_int_equal(part.rows.n, 15);
-    assert_ptr_equal(part.rows.start, a.start + 10);
-    assert_ptr_equal(part.rows.index, a.index);
-    assert_ptr_equal(part.rows.label, a.label + 10);
-    float dense[12] = {0};
-    const yk_memory_data rows = {
-        .rows = {.kind = YK_ROWS_F32, .n = 4, .dim = 3, .f32 = dense, .label = a.label}};
-    assert_ptr_equal(yk_memory_part(&rows, 2, 4).rows.f32, dense + 6);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(checks), cmocka_unit_test(empty_rows_do_not_count),
-                                       cmocka_unit_test(parts_share_the_arrays)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(checks), cmocka_unit_test(empty_rows_do_not_count)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,25 +248,6 @@ yk_status yk_memory_check(yk_memory_data *m)
     return st;
 }
 
-yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end)
-{
-    yk_memory_data part = *m;
-    yk_rows *rows = &part.rows;
-    part.first += begin;
-    rows->n = end - begin;
-    rows->label += begin;
-    rows->weight += rows->weight ? begin : 0;
-    rows->target += rows->target ? begin : 0;
-    if (rows->kind == YK_ROWS_SPARSE)
-        rows->start += begin; /* the entries stay where they are */
-    else if (rows->kind == YK_ROWS_F32)
-        rows->f32 += begin * rows->dim;
-    else
-        rows->u8 += begin * rows->dim;
-    part.in_place = m->ascending;
-    return part;
-}
-
 /* ---- the source ---- */
 
 typedef struct {
@@ -324,7 +305,7 @@ static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_
     const size_t n = yk__cached_part(reader, max, &first);
     yk_status st = m->ascending ? yk_rows_append(rows, &m->rows, first, n) : YK_OK;
     for (size_t i = 0; !st && !m->ascending && i < n; i++)
-        st = yk_memory_append_sorted(&m->rows, m->key, first + i, s->keys, m->first + first + i, rows);
+        st = yk_memory_append_sorted(&m->rows, m->key, first + i, s->keys, first + i, rows);
     *got_out = n;
     return st;
 }

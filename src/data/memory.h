@@ -23,7 +23,6 @@ typedef struct {
         *frame; /* a table instead of rows (frame.h): the other members are not used; borrowed. NULL: none */
     yk_rows rows;       /* borrowed arrays */
     const int64_t *key; /* [start[n]]; NULL: rows.index has the column numbers. Not with in_place */
-    size_t first;       /* number of the first row, in messages */
     size_t channels, height, width; /* images; else 0 */
     uint32_t classes;               /* set by yk_memory_check() if it is 0 */
     bool in_place;
@@ -39,9 +38,6 @@ yk_status yk_memory_check(yk_memory_data *m);
 /* Checks indices and values of some sparse rows, whose starts are correct, in one thread; `first` is the number of the first
  * row in messages. Sets rows->value to NULL if all values are 1. */
 yk_status yk_memory_check_block(yk_rows *rows, size_t first);
-
-/* Rows begin to end - 1 of checked data, in place. */
-yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end);
 
 /* Appends row r of `from`, sorted by column. Its keys, which begin at key[from->start[r]], are converted to column numbers; key
  * NULL: `from` has indices. `number` is the row's number in messages. */

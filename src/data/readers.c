@@ -45,6 +45,7 @@ void yk__cached_open(yk_source *s, const yk_rows *rows)
     s->kind = rows->kind;
     s->examples = rows->n;
     s->dim = rows->dim;
+    s->block_rows = CACHED_BLOCK;
     s->nblocks = (rows->n + CACHED_BLOCK - 1) / CACHED_BLOCK;
 }
 

@@ -188,6 +188,7 @@ void yk__split_apply(yk_source *s)
     for (uint64_t i = 0; i < s->examples; i++)
         n += yk_split_has_row(&s->part, i);
     s->examples = n;
+    s->block_rows = 0;
     s->cached = NULL;
     s->caller = NULL;
 }

@@ -45,10 +45,6 @@ yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out);
 yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, const char *carry,
                        yk_source **out);
 
-/* Divides rows in memory among threads: each predicts rows begin to end - 1. */
-yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),
-                         void *context);
-
 /* Metrics as text: all of them (the caller frees it; NULL: out of memory); the main ones in one line (no line if there are none).
  * schema: has the names of classes, or NULL. */
 char *yk_show_metrics(const yk_eval_metrics *m, const yk_schema *schema);

@@ -249,34 +249,6 @@ yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
 /* ---- predictions as an array ---- */
 
 typedef struct {
-    size_t rows;
-    int threads;
-    yk_status (*predict)(void *context, size_t begin, size_t end);
-    void *context;
-} division;
-
-static yk_status predict_share(void *context, int me)
-{
-    const division *d = context;
-    return d->predict(d->context, d->rows * (size_t)me / (size_t)d->threads,
-                      d->rows * ((size_t)me + 1) / (size_t)d->threads);
-}
-
-yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),
-                         void *context)
-{
-    enum { MIN_ROWS = 16384 };
-    division d = {rows, yk_cores_for(rows / MIN_ROWS + 1), predict, context};
-    return yk_team_once(d.threads, predict_share, &d);
-}
-
-typedef struct {
-    const yoke_model *model;
-    const yoke_data *data;
-    float *out;
-} array;
-
-typedef struct {
     float *out;
     size_t left; /* examples that fit */
 } part;
@@ -292,31 +264,17 @@ static yk_status append(void *context, const yk_inferred *block)
     return YK_OK;
 }
 
-static yk_status predict_memory(void *context, size_t begin, size_t end)
-{
-    const array *a = context;
-    const yoke_data data = {.memory = yk_memory_part(&a->data->memory, begin, end)};
-    part p = {a->out + begin * yoke_model_outputs(a->model), end - begin};
-    return infer(a->model, &data, NULL, append, &p, NULL);
-}
-
 yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
                                yoke_error *error)
 {
-    array a = {.model = m, .data = data, .out = out};
     part all = {out, rows};
+    yoke_data here = *data;
     yk_source *source = NULL;
-    yk_status st;
-    if (!data->spec && !data->memory.frame)
-        st = data->memory.rows.n == rows
-                 ? yk_divide_rows(rows, predict_memory, &a)
-                 : yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu",
-                           data->memory.rows.n, rows);
-    else if ((st = yk_data_open(data, trained(m), true, NULL, &source)))
-        ;
-    else if (source->block_rows && source->examples == rows && rows)
+    here.memory.in_place = data->memory.ascending; /* no copies */
+    yk_status st = yk_data_open(&here, trained(m), true, NULL, &source);
+    if (!st && source->block_rows && source->examples == rows && rows)
         st = yk_infer_array(trained(m), source, out);
-    else if (!(st = yk_infer(trained(m), source, false, append, &all, NULL)) && all.left)
+    else if (!st && !(st = yk_infer(trained(m), source, false, append, &all, NULL)) && all.left)
         st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`");
     yk_source_free(source);
     return yk_api_status(st, error);

@@ -3,10 +3,11 @@
 #include "lib/internal.h"
 
 #include "base/mem.h"
+#include "base/team.h"
 #include "model/model.h"
 #include <string.h>
 
-enum { BLOCK = 2048 };
+enum { BLOCK = 2048, MIN_ROWS = 16384 }; /* of a thread */
 
 typedef struct {
     const yk_trained *trained;
@@ -14,6 +15,7 @@ typedef struct {
     float *out;
     size_t columns;          /* of `out` */
     yk_positions *positions; /* the fields of the model; NULL: not by position */
+    int threads;
 } job;
 
 /* Memory of one thread. */
@@ -143,9 +145,12 @@ static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
     return st;
 }
 
-static yk_status predict_part(void *context, size_t begin, size_t end)
+/* The share of one thread. */
+static yk_status predict_part(void *context, int me)
 {
     const job *j = context;
+    const size_t begin = j->csr->rows * (size_t)me / (size_t)j->threads,
+                 end = j->csr->rows * ((size_t)me + 1) / (size_t)j->threads;
     const yk_model *model = j->trained->model;
     state *s = yk_alloc(1, sizeof *s, "predictions");
     if (!s)
@@ -196,8 +201,9 @@ yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *given, float *
     yk_status st = yk_api_csr(given, &csr);
     if (!st)
         st = check(j.trained, &csr, columns);
+    j.threads = yk_cores_for(csr.rows / MIN_ROWS + 1);
     if (!st)
-        st = yk_divide_rows(csr.rows, predict_part, &j);
+        st = yk_team_once(j.threads, predict_part, &j);
     yk_positions_fini(&positions);
     return yk_api_status(st, error);
 }

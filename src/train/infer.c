@@ -157,8 +157,8 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
                    sparse ? "; use the same --hash-bits or --features as in training" : "");
 }
 
-/* Every stride-th block from `first` on. */
-static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t first, size_t stride,
+/* Share `me` of `all`: of the rows in memory, or every all-th block. */
+static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t me, size_t all,
                        yk_infer_each *each, void *context, yk_tally *out)
 {
     checker c = {.shape = &m->model->shape, .source = source, .no_labels = !out};
@@ -184,9 +184,10 @@ static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t 
     if (!st && !(o.p = yk_alloc(BATCH * m->model->outputs, sizeof *o.p, "predictions")))
         st = YK_ESYSTEM;
     if (!st && (!source->cached || by_position)) /* readers copy the rows, which are numbered then */
-        st = yk__predict_blocks(&o, source, first, stride);
+        st = yk__predict_blocks(&o, source, me, all);
     else if (!st && !(st = check(&c, source->cached)))
-        st = yk__predict_rows(&o, source->cached, 0, source->cached->n, NULL);
+        st = yk__predict_rows(&o, source->cached, source->cached->n * me / all,
+                              source->cached->n * (me + 1) / all, NULL);
     if (!st && tally->examples == 0)
         st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
     yk_positions_fini(&c.positions);
@@ -218,11 +219,14 @@ typedef struct {
 static yk_status put(void *context, const yk_inferred *some)
 {
     place *p = context;
-    p->done = some->reader->block == p->block ? p->done : 0;
-    p->block = some->reader->block;
-    memcpy(p->all->out + (p->block * p->all->source->block_rows + p->done) * some->outputs, some->p,
-           some->n * some->outputs * sizeof *some->p);
-    p->done += some->n;
+    size_t at = some->first; /* of rows in memory */
+    if (some->reader) {
+        p->done = some->reader->block == p->block ? p->done : 0;
+        p->block = some->reader->block;
+        at = p->block * p->all->source->block_rows + p->done;
+        p->done += some->n;
+    }
+    memcpy(p->all->out + at * some->outputs, some->p, some->n * some->outputs * sizeof *some->p);
     return YK_OK;
 }
 
