@@ -53,23 +53,12 @@ static bool is_program(const char *path)
     return stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, X_OK) == 0;
 }
 
-static bool find_in_path(const char *name, char out[static PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at += *at == ':') {
-        const int n = (int)strcspn(at, ":");
-        if (n > 0 && snprintf(out, PATH_MAX, "%.*s/%s", n, at, name) < PATH_MAX && is_program(out))
-            return true;
-        at += n;
-    }
-    return false;
-}
-
+/* YOKE_PROGRAM, beside the library, or a name that is searched in PATH. */
 static yk_status find_program(char out[PATH_MAX])
 {
     const char *given = getenv("YOKE_PROGRAM");
     if (given) {
-        snprintf(out, PATH_MAX, "%s", given);
+        snprintf(out, PATH_MAX, "%s%s", strchr(given, '/') ? "" : "./", given);
         return is_program(out) ? YK_OK
                                : yk_fail(YK_EUSAGE, "YOKE_PROGRAM: %s is not an executable file", given);
     }
@@ -84,12 +73,8 @@ static yk_status find_program(char out[PATH_MAX])
                 return YK_OK;
         }
     }
-    if (find_in_path("yoke", out))
-        return YK_OK;
-    return yk_fail(
-        YK_ESYSTEM,
-        "a job of several processes needs the program yoke, which is neither beside the library nor in PATH; "
-        "set YOKE_PROGRAM to its path");
+    strcpy(out, "yoke");
+    return YK_OK;
 }
 
 void yk_argv_add(yk_argv *a, const char *format, ...)
@@ -178,12 +163,18 @@ static yk_status start(job *j, const char *program, const yk_argv *command, pid_
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int e = posix_spawn(pid_out, program, &actions, &attributes, command->arg, environment);
+    const int e = posix_spawnp(pid_out, program, &actions, &attributes, command->arg, environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);
     close(err[1]);
     j->err = err[0];
+    if (e && !strchr(program, '/'))
+        return yk_fail(
+            YK_ESYSTEM,
+            "a job of several processes needs the program yoke, which is neither beside the library nor in "
+            "PATH (%s); set YOKE_PROGRAM to its path",
+            strerror(e));
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
 }
 
