@@ -454,26 +454,9 @@ static void predict(const yk_model *model, yk_workspace *w, const yk_view *v, co
         p[i] = b->raw ? w->z[i] : model->loss->link(w->z[i]);
 }
 
-/* ---- functions of the network ---- */
-
-static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
+static yk_workspace *network(yk_workspace *w)
 {
-    yk_net_ops.on_ready(w->net, hook, context);
-}
-
-static int profile_lines(const yk_workspace *w, yk_profile_line *out)
-{
-    return yk_net_ops.profile(w->net, out);
-}
-
-static void passes(const yk_workspace *w, double *forward_out, double *backward_out)
-{
-    yk_net_ops.passes(w->net, forward_out, backward_out);
-}
-
-static void timeline(yk_workspace *w, struct yk_trace_track *track)
-{
-    yk_net_ops.timeline(w->net, track);
+    return w->net;
 }
 
 /* Of both kinds of sums. */
@@ -492,8 +475,4 @@ const yk_model_ops yk_branches_net_ops = {COMMON,
                                           .optimizer = "keyed=adagrad,dense=adam",
                                           .keyed_lr = 0.05,
                                           .dense_lr = 0.001,
-                                          .on_ready = on_ready,
-                                          .profile = profile_lines,
-                                          .peak = yk__net_peak,
-                                          .passes = passes,
-                                          .timeline = timeline};
+                                          .network = network};

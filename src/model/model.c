@@ -165,12 +165,6 @@ static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *o
     return 1;
 }
 
-void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook, void *context)
-{
-    if (m->ops->on_ready)
-        m->ops->on_ready(w, hook, context);
-}
-
 void yk_model_torch(const yk_model *m, FILE *to)
 {
     if (m->ops->torch) {

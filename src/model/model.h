@@ -117,22 +117,11 @@ typedef struct {
     /* Optional (NULL: 1): how many of shape.threads a worker uses for batches of `max_batch`: as many as improve its speed. */
     int (*threads)(const yk_model *m, size_t max_batch);
 
-    /* Optional (NULL): from now on, grad() calls the hook as soon as a part of the gradient is final. */
-    void (*on_ready)(yk_workspace *w, yk_ready_hook *hook, void *context);
+    /* Optional (NULL: it has no network): the workspace of its network, for the functions yk_net_*() below. */
+    yk_workspace *(*network)(yk_workspace *w);
 
     /* Optional (NULL: derived from the tensors): its layers, for batches of `max_batch`; returns the number of lines. */
     int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
-
-    /* Optional (NULL): with shape.net.profile, the time of each layer in grad(). peak: the highest FLOP/s that one thread
-     * reaches in matrix products. */
-    int (*profile)(const yk_workspace *w, yk_profile_line out[static YK_MAX_PROFILE_LINES]);
-    double (*peak)(void);
-
-    /* Optional (NULL): seconds of the two passes, sampled in some of the steps: only their ratio is meaningful. */
-    void (*passes)(const yk_workspace *w, double *forward_out, double *backward_out);
-
-    /* Optional (NULL): with shape.net.profile, records the layers as slices of this row of the trace. */
-    void (*timeline)(yk_workspace *w, struct yk_trace_track *track);
 
     /* Optional (NULL: derived from the tensors): writes the layers as PyTorch modules. */
     void (*torch)(const yk_model *m, FILE *to);
@@ -184,11 +173,21 @@ void yk_model_import(const yk_model *m, int t, const void *in, float *params);
 
 yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out);
 void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
-/* hook NULL: removes it. */
-void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook, void *context);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. */
 void yk_model_torch(const yk_model *m, FILE *to);
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
+
+/* ---- networks: w is what ops->network() returns */
+
+/* From now on, grad() calls the hook as soon as a part of the gradient is final. NULL: it does not. */
+void yk_net_on_ready(yk_workspace *w, yk_ready_hook *hook, void *context);
+/* With shape.net.profile, the time of each layer in grad(). Returns the number of lines. */
+int yk_net_profile(const yk_workspace *w, yk_profile_line out[static YK_MAX_PROFILE_LINES]);
+double yk_net_peak(void); /* the highest FLOP/s that one thread reaches in matrix products */
+/* Seconds of the two passes, sampled in some of the steps: only their ratio is meaningful. */
+void yk_net_passes(const yk_workspace *w, double *forward_out, double *backward_out);
+/* With shape.net.profile, records the layers as slices of this row of the trace. */
+void yk_net_timeline(yk_workspace *w, struct yk_trace_track *track);
 
 extern const yk_model_ops yk_net_ops, yk_branches_ops, yk_branches_net_ops;
 

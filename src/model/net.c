@@ -422,24 +422,29 @@ static int threads(const yk_model *m, size_t max_batch)
     return d.groups * d.size;
 }
 
-static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
+void yk_net_on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
 {
     w->ready = hook;
     w->ready_context = context;
 }
 
-static int profile_lines(const yk_workspace *w, yk_profile_line *out)
+int yk_net_profile(const yk_workspace *w, yk_profile_line out[static YK_MAX_PROFILE_LINES])
 {
     return w->profile ? yk__profile_lines(w->profile, w->net, out) : 0;
 }
 
-static void passes(const yk_workspace *w, double *forward_out, double *backward_out)
+void yk_net_passes(const yk_workspace *w, double *forward_out, double *backward_out)
 {
     *forward_out = (double)w->forward_ns * 1e-9;
     *backward_out = (double)w->backward_ns * 1e-9;
 }
 
-static void timeline(yk_workspace *w, struct yk_trace_track *track)
+static yk_workspace *network(yk_workspace *w)
+{
+    return w;
+}
+
+void yk_net_timeline(yk_workspace *w, struct yk_trace_track *track)
 {
     if (w->profile)
         yk__profile_trace(w->profile, w->net, track);
@@ -455,10 +460,6 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .init = yk__net_init,
                                  .predict = predict,
                                  .threads = threads,
-                                 .on_ready = on_ready,
+                                 .network = network,
                                  .torch = yk__net_torch,
-                                 .describe = describe,
-                                 .profile = profile_lines,
-                                 .peak = yk__net_peak,
-                                 .passes = passes,
-                                 .timeline = timeline};
+                                 .describe = describe};

@@ -243,7 +243,6 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
 uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out);
-double yk__net_peak(void);
 
 /* Returns the number of lines. */
 int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out);

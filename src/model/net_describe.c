@@ -142,7 +142,7 @@ static double rate_of(const yk_block_ops *ops, yk_block_mul *w, size_t k, size_t
     return best;
 }
 
-double yk__net_peak(void)
+double yk_net_peak(void)
 {
     static const struct {
         size_t k, p;

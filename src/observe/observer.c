@@ -311,9 +311,9 @@ void yk__observer_self(const yk_observer *o, yk_process *out)
     const yk_observer_config *c = &o->c;
     const yk_usage usage = yk__observer_usage(o);
     *out = yk__self_so_far(o, &usage);
-    for (int i = 0; c->model->ops->passes && i < c->workers; i++) {
+    for (int i = 0; c->model->ops->network && i < c->workers; i++) {
         double forward, backward;
-        c->model->ops->passes(c->work(c->context, i), &forward, &backward);
+        yk_net_passes(c->model->ops->network(c->work(c->context, i)), &forward, &backward);
         out->forward += forward;
         out->backward += backward;
     }

@@ -24,8 +24,8 @@ yk_status yk__timeline_start(yk_observer *o)
         char name[32];
         snprintf(name, sizeof name, "worker %d", i);
         st = add_track(o, c->workers > 1 ? name : yk__observer_role(o), events, &c->phases[i].track);
-        if (!st && c->model->ops->timeline)
-            c->model->ops->timeline(c->work(c->context, i), c->phases[i].track);
+        if (!st && c->model->ops->network)
+            yk_net_timeline(c->model->ops->network(c->work(c->context, i)), c->phases[i].track);
     }
     if (!st && c->serving)
         st = add_track(o, "server", events, &c->serving->track);

@@ -180,7 +180,8 @@ static yk_status train_worker(void *trainer, int me)
                   .epoch = start->epoch,
                   .seen = start->examples};
     yk_phases_begin(w.state->phases, t->pacing->together ? t->plan->workers : 1);
-    yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
+    if (t->model->ops->network)
+        yk_net_on_ready(t->model->ops->network(w.state->work), w.store->ops->ready ? on_ready : NULL, &w);
     yk_status st = train(&w);
     yk_phases_end(w.state->phases);
     return st;

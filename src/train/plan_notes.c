@@ -57,7 +57,7 @@ void yk_plan_print_notes(const yk_config *c, const yk_plan *p, const yk_model *m
             "evaluating every %llu epochs",
             (unsigned long long)epoch, yk_plural(epoch), (unsigned long long)p->local_steps,
             (unsigned long long)(p->eval_every / epoch));
-    if (p->lockstep && p->workers_per_process > 1 && p->batch < YK_LANES && model->ops->profile)
+    if (p->lockstep && p->workers_per_process > 1 && p->batch < YK_LANES && model->ops->network)
         yk_note("a network computes %d examples at a time, but the batch of a worker has only %llu: "
                 "--global-batch %llu instead of --batch takes the same steps in less time",
                 YK_LANES, (unsigned long long)p->batch, (unsigned long long)p->global_batch);
