@@ -90,7 +90,7 @@ train() { # SPEC OPTION...
 --workers -1 between 1 and
 --workers 5000 between 1 and
 --lr much not a number
---lr nan not a number
+--lr nan not a number; must be 0 or more, or auto
 --lr 0x1p-3 not a number
 --lr -1 must be 0 or more
 --l2 -1 must be 0 or more
@@ -474,6 +474,21 @@ END
     edit_metadata $at state.safetensors '"format_version":"7"' '"farmot_version":"7"'
     try train --out run --resume --steps 30
     expect 0 "resuming from $at"
+}
+
+@test "--hash-bits and --features are errors where they have no effect" {
+    printf '1,0.5,2\n0,1,1\n' >dense.csv
+    try train --model logreg --data csv:dense.csv --hash-bits 10 --out none
+    expect 2 "--hash-bits 10 has no effect: csv:dense.csv has dense rows, without keys; leave it out"
+    try train --model logreg --data 'synth:ctr?examples=100' --hash-bits 10 --out none
+    expect 2 "--hash-bits 10 has no effect: synth:ctr?examples=100 has keys that are not hashed; leave it out"
+    try train --model logreg --data csv:dense.csv --test none --quiet --out run
+    expect 0
+    for command in "train --model logreg --out none --data" "eval --checkpoint run --data" "predict --checkpoint run --data" \
+        "data inspect" "data convert --out a.cache"; do
+        try $command csv:dense.csv --features 9
+        expect 2 "--features 9 has no effect: csv:dense.csv has dense rows of 2 columns; leave it out"
+    done
 }
 
 @test "eval: keys are hashed as in training, and another --hash-bits is an error" {

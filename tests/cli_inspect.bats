@@ -165,4 +165,10 @@ END
     expect 2 "hashed into 16384 features, but the model has 4096; leave out the number of hash bits"
     try inspect run --data 'csv:-' <day1.csv
     expect 2 "names of hashed features need two passes; give a file"
+    learn damaged logreg "csv:day1.csv$columns"
+    printf '{\n"state": "do' >damaged/summary.json
+    inspect damaged
+    expect 0 "damaged/summary.json: damaged in line 2: " "the training summary is not shown"
+    grep -q "training    unknown: the run directory has no valid summary.json" out
+    grep -q "^largest weights" out
 }

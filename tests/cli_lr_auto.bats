@@ -87,8 +87,8 @@ assert a == b, (a, b)'
     try train --model softmax --data 'synth:digits?examples=1500&test=500' --epochs 60 --lr auto --json --out none
     expect 0 'searched for'
     holds "$(field steps) == 1440 and $(field lr) > 0.1"
-    for few in --steps=5 --hash-bits=20; do
-        try train --model logreg --data "$clicks" $few --lr auto --json --out none
+    for few in "$clicks --steps=5" "synth:ctr?features=5000000&nnz=10&examples=1000 --epochs=60"; do
+        try train --model logreg --data $few --lr auto --json --out none
         expect 0 'too short, or its model too large, for a search'
         [ "$(field lr)" = 0.1 ]
     done

@@ -8,7 +8,7 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
 
 @test "--servers is a number or all, also in files" {
     try train $short --servers some --out none
-    expect 2 "--servers some: not a whole number, or all"
+    expect 2 "--servers some: not a whole number; must be between 0 and" ", or all"
     in_time 60 train $short --servers all --launch 2 --json --out none
     expect 0 "each with 1 worker and a shard of the parameters"
     equal placement "$(result_of placement)" '"shards"'

@@ -85,6 +85,14 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     refused 3 "the column 'price' is missing" csv:renamed.csv
     sed '1s/id/hour/' day1.csv >twice.csv
     refused 3 "a second column named 'hour', but the model has only one" csv:twice.csv
+    try train --model logreg --data "csv:twice.csv$model" --out none # twice, already in training
+    expect 2 "ignore: no column 'id'"
+    try train --model logreg --data "csv:twice.csv?categorical=city,os" --out none
+    expect 2 "columns 1 and 3 are both named 'hour', and a model finds columns by name: rename one, or add ignore=3 to the spec"
+    try data inspect csv:twice.csv
+    expect 0
+    sed 's/^u//' twice.csv >numbers.csv
+    learn ignores "csv:numbers.csv?categorical=city,os&ignore=1" # but one of them may be ignored
     sed '1s/price/hour/; 1s/,hour,city/,price,city/' day1.csv >exchanged.csv # the values belong to the names
     try predict --checkpoint run --data csv:exchanged.csv
     expect 0

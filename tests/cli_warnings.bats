@@ -52,6 +52,11 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
     warned test_in_training $clicks libsvm:clicks.libsvm --test libsvm:clicks.libsvm --epochs 8
     warned hash_collisions $clicks libsvm:clicks.libsvm --hash-bits 9 --test none
     warned batch_too_large --model softmax --data 'synth:digits?examples=60&test=200' --batch 64 --epochs 20
+    try train --model softmax --data 'synth:digits?examples=60&test=20' --batch 64 --epochs 2 --out none
+    expect 0 "fewer than the 64 of one global batch: an epoch is a single step; use a smaller --batch"
+    [ "$(grep -c 'global batch:' err)" = 1 ]
+    sed '/global batch:/,$d' err >before # at the start
+    ! grep -q '^step' before
     warned "" $clicks libsvm:clicks.libsvm --hash-bits 20 --test none
 }
 

@@ -117,7 +117,7 @@ static void test_integers(void **state)
     n = 7;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(yk_number_int(bad[i], 0, 100, &n), YK_EUSAGE);
-        assert_string_equal(yk_error(), "not a whole number");
+        assert_string_equal(yk_error(), "not a whole number; must be between 0 and 100");
     }
     assert_int_equal(yk_number_int("0", 1, 64, &n), YK_EUSAGE);
     assert_string_equal(yk_error(), "must be between 1 and 64");
@@ -147,7 +147,7 @@ static void test_real(void **state)
     assert_int_equal(yk_number_real("0.5", 0, HUGE_VAL, &x), YK_OK);
     assert_true(x == 0.5);
     assert_int_equal(yk_number_real("1e308m", 0, HUGE_VAL, &x), YK_EUSAGE);
-    assert_string_equal(yk_error(), "not a number");
+    assert_string_equal(yk_error(), "not a number; must be 0 or more");
     assert_int_equal(yk_number_real("-1", 0, HUGE_VAL, &x), YK_EUSAGE);
     assert_string_equal(yk_error(), "must be 0 or more");
     assert_int_equal(yk_number_real("0", 1, 9e15, &x), YK_EUSAGE);

@@ -256,7 +256,7 @@ static void servers_are_a_number_or_all(void **state)
     assert_true(isnan(c.servers.all) && c.servers.keyed == YK_ALL && c.servers.dense == 0.0);
     assert_int_equal(yk_config_set(&c, "servers", "0"), YK_OK);
     assert_error(yk_config_set(&c, "servers", "some"), YK_EUSAGE,
-                 "--servers some: not a whole number, or all");
+                 "--servers some: not a whole number; must be between 0 and 1024, or all");
     assert_error(yk_config_set(&c, "servers", "-1"), YK_EUSAGE, "--servers -1");
     assert_error(yk_config_set(&c, "workers", "all"), YK_EUSAGE, "--workers all: not a whole number");
     assert_int_equal(c.servers.all, 0);

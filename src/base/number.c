@@ -132,14 +132,15 @@ static yk_status read(const char *text, bool whole, double min, double max, doub
     const char *end = yk_decimal(text, &x);
     if (end && *end && strchr("kKmM", *end))
         x *= strchr("kK", *end++) ? 1e3 : 1e6;
-    if (!end || *end || !isfinite(x) || (whole && x != floor(x)))
-        return yk_fail(YK_EUSAGE, "not a%s number", whole ? " whole" : "");
-    if (x < min && max >= 9e15) /* larger than any useful number */
-        return yk_fail(YK_EUSAGE, "must be %.15g or more", min);
-    if (x < min || x > max)
-        return yk_fail(YK_EUSAGE, "must be between %.15g and %.15g", min, max);
-    *out = x;
-    return YK_OK;
+    const bool number = end && !*end && isfinite(x) && (!whole || x == floor(x));
+    if (number && x >= min && x <= max) {
+        *out = x;
+        return YK_OK;
+    }
+    const char *what = number ? "" : whole ? "not a whole number; " : "not a number; ";
+    if (max >= 9e15 && !(number && x > max)) /* larger than any useful number */
+        return yk_fail(YK_EUSAGE, "%smust be %.15g or more", what, min);
+    return yk_fail(YK_EUSAGE, "%smust be between %.15g and %.15g", what, min, max);
 }
 
 yk_status yk_number_real(const char *text, double min, double max, double *out)

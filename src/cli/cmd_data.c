@@ -87,6 +87,10 @@ static yk_status open_watched(const arguments *a, const char *doing, int passes,
     yk_status st = yk_source_open(a->spec, split_of(a), &options, &s);
     if (st)
         return st;
+    if ((st = yk_source_check_keys(s, &options))) {
+        yk_source_free(s);
+        return st;
+    }
     if (a->split == YOKE_TEST_SPLIT && !s->has_test) {
         yk_source_free(s);
         return yk_fail(YK_EUSAGE, "%s: this data has no test set; leave out --split test", a->spec);

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LABEL "%-12s"
 
@@ -119,7 +120,10 @@ static json_t *read_summary(const char *file)
     const char *end = strstr(file, "/checkpoints/step-");
     if (!end || asprintf(&path, "%.*s/summary.json", (int)(end - file), file) < 0)
         return NULL;
-    json_t *o = json_load_file(path, 0, NULL);
+    json_error_t why;
+    json_t *o = json_load_file(path, 0, &why);
+    if (!o && access(path, F_OK) == 0)
+        yk_warn("%s: damaged in line %d: %s; the training summary is not shown", path, why.line, why.text);
     free(path);
     return o;
 }
@@ -188,7 +192,7 @@ static void print_table(const char *title, yk_table *t)
     printf("\n");
 }
 
-static void print_training(const json_t *o)
+static void print_training(const char *file, const json_t *o)
 {
     static const char *const format[][2] = {
         {"epochs", ", %g epochs"},         {"steps", ", %.0f steps"},
@@ -196,7 +200,10 @@ static void print_training(const json_t *o)
         {"test_loss", ", test loss %.5f"}, {"test_accuracy", ", accuracy %.4f"},
         {"test_auc", ", AUC %.4f"}};
     const char *state = json_string_value(json_object_get(o, "state"));
-    printf(LABEL "%s", "training", state ? state : "unknown: the file is not in a run directory");
+    printf(LABEL "%s", "training",
+           state                                ? state
+           : strstr(file, "/checkpoints/step-") ? "unknown: the run directory has no valid summary.json"
+                                                : "unknown: the file is not in a run directory");
     for (size_t i = 0; i < sizeof format / sizeof *format; i++)
         if (json_is_number(json_object_get(o, format[i][0])))
             printf(format[i][1], json_number_value(json_object_get(o, format[i][0])));
@@ -228,7 +235,7 @@ static void print_text(inspection *i)
              : "unknown: yoke 0.1 and 0.2 did not store a schema; features have numbers, not names",
            summary ? ": " : "", summary ? summary : "");
     free(summary);
-    print_training(i->summary);
+    print_training(i->file, i->summary);
     if (i->table[COLUMNS].rows)
         print_table("columns", &i->table[COLUMNS]);
     snprintf(title, sizeof title, "%s, %zu of %llu that are not 0",

@@ -376,6 +376,19 @@ yk_status yk_source_fits(const yk_source *s, const char *format)
                          format, s->ops->name);
 }
 
+yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *given)
+{
+    const bool dense = s->kind != YK_ROWS_SPARSE;
+    if (given->hash_bits && !s->hashed_into)
+        return yk_fail(YK_EUSAGE, "--hash-bits %u has no effect: %s %s; leave it out", given->hash_bits,
+                       s->spec, dense ? "has dense rows, without keys" : "has keys that are not hashed");
+    if (given->features && dense)
+        return yk_fail(YK_EUSAGE,
+                       "--features %llu has no effect: %s has dense rows of %zu columns; leave it out",
+                       (unsigned long long)given->features, s->spec, s->dim);
+    return YK_OK;
+}
+
 yk_status yk__fail_empty(const yk_source *s)
 {
     return yk_fail(YK_EDATA, "%s: no examples", s->spec ? s->spec : "the data");

@@ -156,6 +156,9 @@ void yk_source_free(yk_source *s); /* NULL is fine */
 
 const char *yk_source_format(const yk_source *s); /* "csv" */
 
+/* YK_EUSAGE: --hash-bits or --features are given, but have no effect on this data. */
+yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *given);
+
 /* YK_EUSAGE: the features of the source are others than those of a model of this format (NULL: not known): columns, indices,
  * or hashes of one of the formats. Binary caches and memory may contain any of them. */
 yk_status yk_source_fits(const yk_source *s, const char *format);

@@ -291,7 +291,7 @@ yk_status yk_tabular_columns(yk_tabular *t)
         t->labeled |= label;
         t->column[i] = label || c->role == YK_COLUMN_WEIGHT || yk_is_feature(c) ? c : NULL;
     }
-    return YK_OK;
+    return s->header && !t->options.inspects ? yk__tabular_unique(t) : YK_OK;
 }
 
 /* ---- texts that are carried */

@@ -90,6 +90,8 @@ void yk_carried_fini(yk_carried *c);
 
 /* ---- internal */
 yk_status yk__tabular_match(yk_tabular *t);
+yk_status
+yk__tabular_unique(const yk_tabular *t); /* two columns that a model would use have different names */
 bool yk__fit_needed(const yk_schema *s);
 yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context);
 

@@ -81,6 +81,27 @@ static yk_status match_names(yk_tabular *t)
     return st;
 }
 
+yk_status yk__tabular_unique(const yk_tabular *t)
+{
+    const yk_schema *s = t->own;
+    const yk_schema_column **by = sort_columns(s), *before = NULL;
+    yk_status st = by ? YK_OK : yk_fail_memory(s->ncolumns * sizeof *by, "columns");
+    for (size_t i = 0; i < s->ncolumns && !st; i++) {
+        if (!t->column[by[i] - s->column])
+            continue;
+        const size_t second = (size_t)(by[i] - s->column) + 1;
+        if (before && !strcmp(before->name, by[i]->name))
+            st = yk_fail(
+                YK_EUSAGE,
+                "%s: columns %zu and %zu are both named '%s', and a model finds columns by name: rename "
+                "one, or add ignore=%zu to the spec",
+                t->spec->text, (size_t)(before - s->column) + 1, second, by[i]->name, second);
+        before = by[i];
+    }
+    free(by);
+    return st;
+}
+
 /* Without names. If the label may be missing, the data may have one column less. */
 static yk_status match_positions(yk_tabular *t)
 {

@@ -201,5 +201,7 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
         return yk_fail(YK_EUSAGE, "yoke_prediction: data from memory has no columns with texts");
     yk_status st = data->spec ? yk_source_open(data->spec, data->split, &o, out)
                               : yk_source_from_memory(&data->memory, &o, out);
+    if (!st && data->spec)
+        st = yk_source_check_keys(*out, &data->options);
     return st ? st : yk_source_fits(*out, model->schema ? model->schema->format : NULL);
 }

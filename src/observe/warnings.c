@@ -76,6 +76,18 @@ yk_warning_kind yk_warning_find(const char *name)
 }
 
 /* Prints the warning and adds it to the results; if memory runs out, it is only printed. */
+/* `text` is taken. */
+static void add(yk_observation *w, yk_warning_kind kind, char *text)
+{
+    yk_warning *grown = realloc(w->warning, ((size_t)w->nwarnings + 1) * sizeof *grown);
+    if (!grown) {
+        free(text);
+        return;
+    }
+    w->warning = grown;
+    w->warning[w->nwarnings++] = (yk_warning){kind, text};
+}
+
 __attribute__((format(printf, 3, 4))) static void warn(yk_observation *w, yk_warning_kind kind,
                                                        const char *format, ...)
 {
@@ -87,13 +99,7 @@ __attribute__((format(printf, 3, 4))) static void warn(yk_observation *w, yk_war
     if (n < 0)
         return;
     yk_warn("%s", text);
-    yk_warning *grown = realloc(w->warning, ((size_t)w->nwarnings + 1) * sizeof *grown);
-    if (!grown) {
-        free(text);
-        return;
-    }
-    w->warning = grown;
-    w->warning[w->nwarnings++] = (yk_warning){kind, text};
+    add(w, kind, text);
 }
 
 /* ---- curves */
@@ -498,6 +504,18 @@ static void check_scales(const yk_outcome *r, yk_observation *w)
              (long long)d->large.column, d->large.size, 100.0 * d->large.much_smaller);
 }
 
+char *yk_batch_warning(uint64_t examples, uint64_t global_batch, int workers)
+{
+    char *text;
+    if (!examples || global_batch <= examples ||
+        asprintf(&text, "the data has %llu example%s, fewer than the %llu of one global batch: %s",
+                 (unsigned long long)examples, yk_plural(examples), (unsigned long long)global_batch,
+                 workers > 1 ? "some workers have none; use a smaller --batch or fewer --workers"
+                             : "an epoch is a single step; use a smaller --batch") < 0)
+        return NULL;
+    return text;
+}
+
 static void check_data(const yk_outcome *r, yk_observation *w)
 {
     const yk_data_check *d = &r->data;
@@ -511,12 +529,9 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              "all of the %llu training examples that were examined have the same features: there is nothing "
              "to learn; check the data",
              (unsigned long long)d->examples);
-    if (r->examples && r->global_batch > r->examples)
-        warn(w, YK_WARNING_BATCH_TOO_LARGE,
-             "the data has %llu example%s, fewer than the %llu of one global batch: %s",
-             (unsigned long long)r->examples, yk_plural(r->examples), (unsigned long long)r->global_batch,
-             r->workers > 1 ? "some workers have none; use a smaller --batch or fewer --workers"
-                            : "an epoch is a single step; use a smaller --batch");
+    char *batch = yk_batch_warning(r->examples, r->global_batch, r->workers);
+    if (batch)
+        add(w, YK_WARNING_BATCH_TOO_LARGE, batch);
     if (d->overlap >= 0.02)
         warn(w, YK_WARNING_TEST_IN_TRAINING,
              "about %.0f %% of the test examples are also training examples: the test results are too "

@@ -13,6 +13,8 @@
 #ifndef YK_OBSERVE_WARNINGS_H
 #define YK_OBSERVE_WARNINGS_H
 
+#include <stdint.h>
+
 /* In the order of the report; warnings.c says what each of them means. */
 typedef enum {
     YK_WARNING_FAILED,
@@ -55,6 +57,9 @@ typedef struct {
     yk_warning_kind kind;
     char *text; /* owned */
 } yk_warning;
+
+/* YK_WARNING_BATCH_TOO_LARGE, which is printed when training starts; NULL: the data has a global batch. The caller frees it. */
+char *yk_batch_warning(uint64_t examples, uint64_t global_batch, int workers);
 
 yk_warning_kind yk_warning_find(const char *name);
 

@@ -84,6 +84,8 @@ static yk_status open_training(yk__trainer *t, yk_source_options *o)
                      t->config->validation, yk_source_once_name(s));
         yk_source_free(s);
     }
+    if (!st && !given && (st = yk_source_check_keys(s, o)))
+        yk_source_free(s);
     if (!st && given && s->once)
         st = choose_stream(t, s, &stream);
     if (st || (st = yk_dataset_take(s, YK_SPLIT_TRAIN, stream, &t->train)))

@@ -114,12 +114,13 @@ static void print_optimizers(const yk__trainer *t)
 void yk__print_plan(const yk__trainer *t)
 {
     const yk_config *c = t->config;
+    char *batch = yk_batch_warning(t->train.examples, t->plan->global_batch, t->plan->workers);
     print_data(t);
     print_optimizers(t);
+    if (batch)
+        yk_warn("%s", batch);
+    free(batch);
     yk_plan_print_notes(c, t->plan, t->model, t->tested);
-    if (c->hash_bits && !t->train.source->hashed_into)
-        yk_note("--hash-bits %lld has no effect: the keys of %s are not hashed", (long long)c->hash_bits,
-                c->data);
     if (!t->plan->alone)
         print_processes(t);
     if (t->result->best_known)
