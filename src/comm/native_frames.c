@@ -14,7 +14,7 @@
 
 enum {
     CRC = 4,
-    PIECE = 1 << 19,     /* bytes that are sent or received at once: they fit into a cache */
+    PIECE = 1 << 17,     /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
     PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
     MAX_STORED = 1 << 16 /* messages of a peer without a receive */
 };

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */
+enum { MIN = 16 << 10, MAX = 1 << 18 }; /* floats of a bucket; a piece of it fits into the L2 cache */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
 enum { IN_FLIGHT = 8 }; /* buckets */
 
