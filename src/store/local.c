@@ -92,7 +92,7 @@ yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out
     yk_status st = YK_OK;
     for (int g = 0; !st && s->decays && g < s->ngroups; g++)
         if (s->table[g].touched)
-            st = s->table[g].ops->pull(&s->table[g], me, batch);
+            st = yk__decay_pull(&s->table[g], me, batch);
     if (st)
         return st;
     if (yk__sampled(s, w))

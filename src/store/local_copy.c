@@ -22,7 +22,7 @@ void yk_copy_read(yk_local *s, int group, const yk_copy_keys *k, int arrays, flo
     const uint32_t *key = k->key;
     const size_t width = t->width;
     if (t->touched)
-        yk__decay_keys(t, 0, key + k->begin, k->end - k->begin);
+        yk__decay_keys(t, (uint32_t)yk_local_steps(s), key + k->begin, k->end - k->begin);
     for (int a = 0; a < arrays; a++, out += k->stride * width) {
         const float *from = yk_copy_array(s, group, a);
         if (!key)
@@ -109,20 +109,6 @@ void yk_copy_end(yk_local *copy, size_t keys, float *const *values)
     }
 }
 
-/* Only hot keys have copies that are merged while other workers train (local_hot.c). */
-static void decay(yk__table *t, const yk_copy_keys *k, uint32_t now)
-{
-    if (t->hot) {
-        yk__decay_hot(t, k->begin, k->end, now);
-        return;
-    }
-    for (size_t i = k->begin; i < k->end; i++) {
-        const size_t at = k->key ? k->key[i] : i;
-        t->shared.w[at] = yk__decayed(t, t->shared.w[at], t->touched[at], now);
-        t->touched[at] = now;
-    }
-}
-
 /* Adds a share of the deltas of one array. */
 static void add_array(float *array, const yk_copy_keys *k, size_t width, float share, const float *deltas)
 {
@@ -144,8 +130,10 @@ void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *del
 {
     yk__table *t = &s->table[group];
     const float share = workers ? 1.0f / (float)workers : 1.0f;
-    if (t->touched)
-        decay(t, k, (uint32_t)now);
+    if (t->touched && t->hot)
+        yk__decay_hot(t, k->begin, k->end, (uint32_t)now);
+    else if (t->touched)
+        yk__decay_keys(t, (uint32_t)now, k->key + k->begin, k->end - k->begin);
     for (int a = 0; a < yk_copy_arrays(s, group); a++, deltas += k->stride * t->width)
         add_array(yk_copy_array(s, group, a), k, t->width, share, deltas);
     if (!workers && t->rule->derives) {

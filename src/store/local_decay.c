@@ -5,9 +5,8 @@
  *     w <- shrink(w * exp(-l2 * S), l1 * S),    S = sum of the learning rates of the steps since then
  *
  * (Langford, Li, Zhang 2009 for l1). docs/models.md states the error of this approximation, and tests/test_store.c checks it.
- * Only for plain sgd on sparse rows: the other rules decay the weights that they update. In lockstep, each key is decayed by one
- * worker. Otherwise, a worker advances the step of a weight with an atomic compare-and-swap, never backwards, so that no decay
- * is applied twice. With several asynchronous workers, push() only adds gradients, and the next pull or merge applies the decay
+ * Only for plain sgd on sparse rows: the other rules decay the weights that they update. A worker advances the step of a weight
+ * with an atomic compare-and-swap, never backwards, so that no decay is applied twice. With several asynchronous workers, push() only adds gradients, and the next pull or merge applies the decay
  * of that step. Hot keys (local_hot.c) are decayed when they are merged.
  */
 #include "store/local_internal.h"
@@ -81,8 +80,7 @@ static yk_status cold_keys(yk__table *t, int me, const yk_batch *b, size_t *n_ou
     return YK_OK;
 }
 
-/* Decays the keys of this part. */
-static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, size_t n, int part, int parts)
+YK_RACY void yk__decay_keys(yk__table *t, uint32_t now, const uint32_t *key, size_t n)
 {
     float *const w = t->shared.w;
     for (size_t i = 0; i < n; i++) {
@@ -91,8 +89,7 @@ static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, si
             __builtin_prefetch(&t->touched[key[i + KEYS_AHEAD]], 1);
             __builtin_prefetch(&w[key[i + KEYS_AHEAD]], 1);
         }
-        if (k < t->hot || (parts > 1 && yk__part_of(k, parts) != part) ||
-            __atomic_load_n(&t->touched[k], __ATOMIC_RELAXED) >= now)
+        if (k < t->hot || __atomic_load_n(&t->touched[k], __ATOMIC_RELAXED) >= now)
             continue;
         const uint32_t then = yk__decay_advance(t, k, now);
         if (w[k] != 0.0f && then < now)
@@ -119,27 +116,9 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
     yk_status st = step_of(t->store, me, &now);
     if (st || (st = cold_keys(t, me, batch, &n)))
         return st;
-    catch_up(t, now, t->worker[me].cold, n, 0, 1);
-    return YK_OK;
-}
-
-yk_status yk__decay_pull_together(yk__table *t, int me, const yk_batch *batch)
-{
-    yk_local *s = t->store;
-    const int workers = s->config.workers;
-    yk_group_grad keys = {.rows = *batch, .err = s->worker[me].coef}; /* the values are not used */
-    uint32_t now;
-    yk_status st = step_of(s, me, &now);
-    if (st || (st = yk_grad_merge(&keys, &t->worker[me].pairs)) || (st = yk_team_barrier(s->config.team, me)))
-        return st;
-    for (int i = 0; i < workers; i++)
-        catch_up(t, now, t->worker[i].pairs.key, t->worker[i].pairs.n, me, workers);
-    return yk_team_barrier(s->config.team, me);
-}
-
-void yk__decay_keys(yk__table *t, int me, const uint32_t *key, size_t n)
-{
-    catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[me]), key, n, 0, 1);
+    yk__decay_keys(t, now, t->worker[me].cold, n);
+    /* in lockstep, another worker may be decaying a key of this batch */
+    return t->ops->clock ? yk_team_barrier(t->store->config.team, me) : YK_OK;
 }
 
 /* Decay that is too small for a float is left to a later merge. Most keys were decayed up to the same step. */

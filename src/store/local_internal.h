@@ -54,8 +54,7 @@ typedef struct yk__table yk__table;
 
 /* How the gradients of workers are applied to a table. */
 typedef struct {
-    yk_status (*pull)(yk__table *t, int me, const yk_batch *batch); /* lazy decay of the keys of a batch */
-    yk_status (*push)(yk__table *t, int me);                        /* a worker's gradient */
+    yk_status (*push)(yk__table *t, int me); /* a worker's gradient */
     /* At the end of a step of all workers: applies a part of the sum of their gradients. NULL: push() applied them. */
     yk_status (*clock)(yk__table *t, int me, double weight);
     /* Adds the squares of what push(), or this worker in clock(), is about to apply. Only with clip_norm. */
@@ -153,11 +152,9 @@ void yk__record_staleness(yk_local *s, int me); /* at the end of a sampled step 
 
 /* local_decay.c */
 yk_status yk__decay_create(yk__table *t);
-/* Decays the keys of a worker's batch, or, in all workers together, those of all batches. */
-yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch);
-yk_status yk__decay_pull_together(yk__table *t, int me, const yk_batch *batch);
-void yk__decay_keys(yk__table *t, int me, const uint32_t *key, size_t n); /* up to the step of a worker */
-void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now); /* which are locked */
+yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch); /* the keys of a worker's batch */
+void yk__decay_keys(yk__table *t, uint32_t now, const uint32_t *key, size_t n); /* not those with copies */
+void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now);       /* which are locked */
 void yk__decay_catch_up(yk__table *t, int me);
 void yk__decay_apply(yk__table *t); /* of all keys, while no worker is in a call */
 /* The weight after the decay of steps from .. to - 1. */

@@ -289,7 +289,7 @@ static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float
     }
     t->store->kern->add_rows(&w->view, &g->rows, coef);
     if (g->bias && t->touched)
-        yk__decay_keys(t, me, &g->bias_key, 1);
+        yk__decay_keys(t, (uint32_t)yk__global_step(t->store, &t->store->worker[me]), &g->bias_key, 1);
     if (g->bias)
         w->view.w[yk_view_at(&w->view, g->bias_key)] += bias;
 }
@@ -302,7 +302,7 @@ static void apply_pairs_part(void *context, int me, int all)
     const yk_merger part = {
         .n = u.end - u.begin, .key = u.pairs->key + u.begin, .value = u.pairs->value + first};
     if (u.t->touched)
-        yk__decay_keys(u.t, 0, part.key, part.n);
+        yk__decay_keys(u.t, (uint32_t)yk__global_step(u.t->store, u.t->store->worker), part.key, part.n);
     const float *read = yk__stale_revises(u.t) ? grad_of(u.t, u.me)->read : NULL;
     apply_pairs(u.t, u.me, &u.t->worker[u.me].view, &part, read ? read + first : NULL, u.scale);
 }
@@ -342,7 +342,7 @@ static yk_status own_squares(yk__table *t, int me, double *sum)
     return st;
 }
 
-static const yk__table_ops each = {.pull = yk__decay_pull, .push = apply_own, .squares = own_squares};
+static const yk__table_ops each = {.push = apply_own, .squares = own_squares};
 
 /* ---- sums ---- */
 
@@ -449,10 +449,9 @@ static yk_status apply_part(yk__table *t, int me, double weight)
     if (st)
         return st;
     if (t->touched) /* keys of other processes, which were not pulled here */
-        yk__decay_keys(t, 0, w->sum.key, w->sum.n);
+        yk__decay_keys(t, (uint32_t)yk__global_step(s, s->worker), w->sum.key, w->sum.n);
     apply_pairs(t, me, &t->shared, &w->sum, NULL, scale);
     return YK_OK;
 }
 
-static const yk__table_ops summed = {
-    .pull = yk__decay_pull_together, .push = divide, .clock = apply_part, .squares = sum_squares};
+static const yk__table_ops summed = {.push = divide, .clock = apply_part, .squares = sum_squares};
