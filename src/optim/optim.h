@@ -49,9 +49,8 @@ typedef struct {
  * rho is how far each worker moves a weight on its way to the optimum. If each moves it all the way (rho near 1), the moves are
  * averaged, because their sum would overshoot T-fold. If each takes a small step, the moves are added. eta is the step size of
  * the weight, which the rule knows, and c the curvature of the loss. The weights of an example move together: a step is not
- * limited by the curvature of a single weight, but by the sum of its row of the Hessian (Gershgorin), |x|^2 times as much. With
- * the curvature of a single weight, 8 workers diverged on clicks with 39 entries; with the full bound, mini-batches lost a
- * little; |x|^1.5 was the best that was tried (docs/experiments-log.md).
+ * limited by the curvature of a single weight, but by the sum of its row of the Hessian (Gershgorin), |x|^2 times as much;
+ * |x|^1.5 was the best that was tried (docs/experiments-log.md).
  *
  * With a small learning rate, a scale-free rule was too slow with this. It multiplies rho by h = (1 + u) / (2 + u),
  * u = (T - 1) x, which grows from 1/2 to 1: together, small moves then go about as far as those of one worker that took all of

@@ -6,15 +6,11 @@
  *                   hottest        | hot                   | shared, lock-free
  *     merged after  hottest_every  | all_every examples    | immediately
  *
- * The copies fit into half of a core's L2 cache, and hot keys occurred more than once in a sample. Copies of the 2,048 hottest keys
- * are merged after as many examples as copies in jobs (YK_COPY_EXAMPLES), those of the other hot keys after YK_LONGEST_COPY times as
- * many. Early in a run, both are merged more often: weights move fast then, and copies that are old relative to the run slow it
- * down (docs/convergence.md). A staleness bound or weight decay shortens both intervals, and then only keys that are used often
- * enough between merges are hot. A merge adds a share of the worker's delta (optim/optim.h), and briefly locks each range of 256
- * floats.
+ * The copies fit into half of a core's L2 cache, and hot keys occurred more than once in a sample. docs/convergence.md has the
+ * intervals. A staleness bound or weight decay shortens both, and then only keys that are used often enough between merges are
+ * hot. A merge adds a share of the worker's delta (optim/optim.h), and briefly locks each range of 256 floats.
  *
- * Dense groups, and models with several groups, have no copies: their steps take so long that sharing costs little, and merged
- * copies learn less from the same examples (docs/convergence.md).
+ * Dense groups, and models with several groups, have no copies: their steps take so long that sharing costs little.
  */
 #include "store/local_internal.h"
 

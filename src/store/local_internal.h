@@ -104,7 +104,7 @@ typedef struct {
     /* this worker's step at which the steps of all workers were last counted, and their number */
     uint64_t counted_at, counted;
     uint64_t stale_at_pull, next_sample;
-    yk_staleness stale; /* `mean` is not maintained */
+    yk_staleness stale;
 } yk__worker;
 
 struct yk_local {

@@ -3,23 +3,19 @@
  * n gradients are in flight: each of n asynchronous workers computes one while the others update the parameters. With the
  * learning rate of one worker, networks and embedding vectors would diverge. So these rules change it:
  *
- *     start      workers begin one after the other, 25 steps apart, because at first all gradients point in the same direction.
- *                The learning rate warms up instead (lr * t / (50 n) at step t; for a network, during at most half of the run; not
- *                with adam) with a staleness bound (the workers that have begun would wait for the others), with streamed data
- *                in a job, and if the threads of a process add their gradients for a network: these sums are large steps
+ *     start      workers begin one after the other, 25 steps apart, or the learning rate warms up instead (lr * t / (50 n) at step t;
+ *                for a network, during at most half of the run)
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
- *     mean input lr / (2 n - 1) in the direction of the mean input of a layer, for networks and linear models on dense data.
- *                The curvature of the loss is the largest there. The workers apply this rule, because only they know the
- *                inputs (model/mean_input.h)
+ *     mean input lr / (2 n - 1) in the direction of the mean input of a layer, for networks and linear models on dense data: the
+ *                workers apply this rule, because only they know the inputs (model/mean_input.h)
  *     distance   lr / (1 + d), for networks: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
- *     revision   keyed groups with adagrad: if other gradients have moved a weight in the same direction since it was read, all of
- *                them count as one large gradient (AdaptiveRevision, optim/optim.h)
+ *     revision   keyed groups with adagrad (optim/optim.h)
  *
- * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
- * merged with a rule of their own (local_hot.c, shards.h). docs/convergence.md has the measurements.
+ * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. docs/convergence.md says to which
+ * runs each rule applies, and why.
  */
 #include "store/local_internal.h"
 
@@ -159,6 +155,7 @@ void yk_staleness_add(yk_staleness *s, uint64_t late)
     s->bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
     s->observed++;
     s->sum += (double)late;
+    s->mean = s->sum / (double)s->observed;
     s->max = (double)late > s->max ? (double)late : s->max;
 }
 

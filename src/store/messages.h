@@ -7,23 +7,15 @@
  *     server to server, TAG_SQUARES | f64: the squares of its sums of this round (--clip-norm) |
  *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + 1, and the answer
- * contains their values. Copies (shards.h) may be prefetched: the delta of copy t travels with the keys of copy t + 2.
- *
- *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1
- *     asynchronous   up: push 0, keys 1 ------>  applied immediately  -----------> down: values 1
- *     copies         up: delta 0, keys 2 ----->  added immediately  -------------> down: values 2
- *                    (meanwhile the worker trains on copy 1)
+ * contains their values (shards.h).
  *
  * A message has values of all parameter groups that the server owns a part of, one after another: for a keyed group, the values
  * of the keys; for a dense group, all values that the server owns. A push contains no keys: its values are in the order of the
  * keys that were pulled, which the server remembers.
  *
- * With local SGD (local_copy.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
- * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group are consecutive.
- *
- * The threads of a client compute one gradient together (lockstep, local SGD), or each pulls and pushes on its own, in its own
- * channel. The number of a pull is  count of the channel * channels + channel.  A share describes the examples of one thread in
- * a push.
+ * If clients train on copies (local_copy.h), weights and optimizer state travel down, deltas up. The arrays of a group are
+ * consecutive. The threads of a client pull and push together, or each in its own channel. The number of a pull is
+ * count of the channel * channels + channel.  A share describes the examples of one thread in a push.
  *
  * Each group has its own placement: the processes that own a part of it. Usually every server owns a part of every group. With
  * K dedicated servers, some groups can be replicated instead. The N processes that train then own these groups, and are
@@ -35,10 +27,8 @@
  *     keyed=0,dense=K  dense groups                         keyed groups
  *     linear=0,v=K     all groups but linear                the group linear
  *
- * Each process that trains sums the gradients of its piece, updates it, and sends it to the others that need it. For a dense
- * group, this is a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle. For a keyed group,
- * it is the same with only the keys of the batches. In lockstep, all processes see the same parameters in the same step, as
- * replicas do.
+ * For a dense group, this is a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle. For a
+ * keyed group, it is the same with only the keys of the batches.
  *
  * An owner has a contiguous piece of a dense group. The keys of a keyed group are assigned to its owners by
  *

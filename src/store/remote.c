@@ -107,13 +107,9 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
-    char *const read =
-        a->answer[k].data; /* swap buffers: the channel's thread copies the values, to keep this one free */
-    const size_t cap = a->answer[k].cap;
-    a->answer[k].data = r->server[k].in.data;
-    a->answer[k].cap = r->server[k].in.cap;
-    r->server[k].in.data = read;
-    r->server[k].in.cap = cap;
+    const yk_inbox read = a->answer[k]; /* the channel's thread copies the values, to keep this one free */
+    a->answer[k] = r->server[k].in;
+    r->server[k].in = read;
     a->bytes += bytes;
     atomic_fetch_sub(&r->server[k].pending_answers, 1);
     if (k == 0) {
@@ -157,14 +153,8 @@ static yk_status handle(yk_remote *r, int k)
         yk__leases *t = &r->leases[down->pull];
         atomic_fetch_sub(&l->pending_answers, 1);
         t->ready = true;
-        t->later = (down->flags & YK__RETRY_LATER) != 0;
-        t->lease = (yk_lease){down->examples, down->begin, down->end};
-        t->stream = down->flags & YK__STREAM ? (int)down->n : -1;
-        memcpy(t->cursor, (uint64_t[YK_CURSOR_SIZE]){down->round, down->examples, down->begin, down->end},
-               sizeof t->cursor);
-        t->chunk_rows = down->n;
-        t->leased_by = down->incarnation;
-        atomic_store_explicit(&t->pending, false, memory_order_release);
+        t->lease = *down;
+        atomic_store_explicit(&t->pending, 0, memory_order_release);
     }
     return YK_OK;
 }
@@ -271,13 +261,11 @@ yk_status yk_remote_progress(yk_remote *r)
     return st ? st : yk_remote_alive(r);
 }
 
-yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic_bool *pending,
-                          const char *what)
+yk_status yk__remote_wait(yk_remote *r, const atomic_int *missing, const char *what)
 {
     yk_wait w = yk_wait_begin(r->config.wait, HUGE_VAL); /* each server has its own deadline */
     bool began = false;
-    while (request ? atomic_load_explicit(&request->missing, memory_order_acquire) > 0
-                   : atomic_load_explicit(pending, memory_order_acquire)) {
+    while (atomic_load_explicit(missing, memory_order_acquire) > 0) {
         bool busy = false;
         yk_status st = r->config.has_progress_thread ? YK_OK : yk_remote_pump(r, &busy);
         if (st)
@@ -306,7 +294,7 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
 /* Counts one more batch of this thread. */
 static void set_share(const yk_remote *r, yk__share *share, int thread, const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    share->newest = (uint32_t)r->leases[thread].used_by;
+    share->newest = r->leases[thread].used_by;
     if (share->batches++ == 0)
         share->incarnation = share->newest;
     memcpy(share->cursor, cursor, sizeof share->cursor);
@@ -353,7 +341,7 @@ yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out)
     yk__request *a = &l->slot[l->awaited++ % YK__MAX_OUTSTANDING];
     yk_phases *phases = yk_phases_of(r->config.phases, channel);
     const uint64_t began = r->config.rounds && atomic_load(&a->missing) ? yk_now_ns() : 0;
-    yk_status st = yk__remote_wait(r, a, NULL, "parameters");
+    yk_status st = yk__remote_wait(r, &a->missing, "parameters");
     if (st)
         return st;
     if (began) { /* the part that was spent waiting for other workers */

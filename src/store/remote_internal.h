@@ -43,10 +43,7 @@ typedef struct {
     yk_chunk united;      /* the keys of several parts; without squares */
     uint32_t *others_at;  /* [nkeys] the index of each of these among `keys` */
     size_t others_cap;
-    struct {
-        char *data;
-        size_t cap;
-    } * answer;                      /* [servers] messages, until the channel awaits them */
+    yk_inbox *answer;                /* [servers] messages, until the channel awaits them */
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
     size_t w_cap, at[YK_MAX_GROUPS]; /* where each group begins */
     yk__share *share;                /* [threads of the channel] incarnations and cursor of its batches */
@@ -87,14 +84,10 @@ typedef struct {
 
 /* The leases of a thread. */
 typedef struct {
-    atomic_bool pending;
-    bool ready, later, idle;
-    yk_lease lease;
-    int stream; /* of streamed data; -1: none */
-    uint64_t cursor[YK_CURSOR_SIZE];
-    uint64_t chunk_rows; /* of the order of examples (data/feed.h); 0: the default order */
-    uint64_t leased_by;  /* the incarnation of this process when it was leased */
-    uint64_t used_by;    /* the same for the lease that the feed has */
+    atomic_int pending; /* 1: it was requested */
+    bool ready, idle;
+    yk__down lease;   /* the last one */
+    uint32_t used_by; /* the incarnation of this process when the lease that the feed has was leased */
 } yk__leases;
 
 /* The connection to a server. */
@@ -126,9 +119,8 @@ struct yk_remote {
     int join_replies;
 };
 
-/* remote.c: waits until all servers have answered, or `pending` is false */
-yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic_bool *pending,
-                          const char *what);
+/* remote.c: waits until no answers are missing */
+yk_status yk__remote_wait(yk_remote *r, const atomic_int *missing, const char *what);
 
 /* remote_send.c */
 yk_status yk__remote_send_queued(yk_remote *r);                             /* in the thread that pumps */

@@ -318,7 +318,7 @@ static yk_status send_control(yk_remote *r, int channel, int first, int end, con
 static void expect_lease(yk_remote *r, int thread)
 {
     r->leases[thread].ready = false;
-    atomic_store(&r->leases[thread].pending, true);
+    atomic_store(&r->leases[thread].pending, 1);
     expect_answer(r, 0);
 }
 
@@ -344,25 +344,20 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *chu
     yk__leases *t = &r->leases[thread];
     yk_status st = YK_OK;
     *out = (yk_lease){0};
-    for (;;) {
+    do { /* again if it was revoked in the meantime */
         if (!atomic_load(&t->pending) && !t->ready)
             st = request_lease(r, thread, t->idle, (yk__up){0});
         if (!st)
-            st = yk__remote_wait(r, NULL, &t->pending, "examples");
-        if (st)
+            st = yk__remote_wait(r, &t->pending, "examples");
+        const bool none = t->lease.begin == t->lease.end;
+        t->ready = none && !(t->lease.flags & YK__RETRY_LATER); /* none are left: do not ask again */
+        if (st || none)
             return st;
-        if (t->lease.begin == t->lease.end)
-            break;
-        t->ready = false;
-        if (t->leased_by < atomic_load(&r->incarnation)) /* it was revoked in the meantime */
-            continue;
-        *out = t->lease;
-        *chunk_rows_out = t->chunk_rows;
-        t->used_by = t->leased_by;
-        return request_lease(r, thread, false, (yk__up){0}); /* in advance */
-    }
-    t->ready = !t->later; /* no examples are left: do not ask again */
-    return YK_OK;
+    } while (t->lease.incarnation < atomic_load(&r->incarnation));
+    *out = (yk_lease){t->lease.examples, t->lease.begin, t->lease.end};
+    *chunk_rows_out = t->lease.n;
+    t->used_by = t->lease.incarnation;
+    return request_lease(r, thread, false, (yk__up){0}); /* in advance */
 }
 
 yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR_SIZE], int *number,
@@ -374,14 +369,16 @@ yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURS
     do { /* again if it was revoked in the meantime */
         yk_status st = request_lease(r, thread, t->idle, up);
         if (!st)
-            st = yk__remote_wait(r, NULL, &t->pending, "a stream");
+            st = yk__remote_wait(r, &t->pending, "a stream");
         if (st)
             return st;
         up = (yk__up){0};
-    } while (t->stream >= 0 && t->leased_by < atomic_load(&r->incarnation));
-    t->used_by = t->leased_by;
-    *number = t->stream;
-    memcpy(cursor, t->cursor, sizeof t->cursor);
+    } while (t->lease.flags & YK__STREAM && t->lease.incarnation < atomic_load(&r->incarnation));
+    const yk__down *l = &t->lease;
+    t->used_by = l->incarnation;
+    *number = l->flags & YK__STREAM ? (int)l->n : -1;
+    memcpy(cursor, (uint64_t[YK_CURSOR_SIZE]){l->round, l->examples, l->begin, l->end},
+           YK_CURSOR_SIZE * sizeof *cursor);
     return YK_OK;
 }
 
@@ -390,26 +387,22 @@ bool yk_remote_orphans(const yk_remote *r)
     return atomic_load_explicit(&r->orphans, memory_order_relaxed);
 }
 
-/* Whether this worker must leave the job that it joined. */
-static bool is_leaving(const yk_remote *r)
-{
-    return r->config.leave && *r->config.leave;
-}
-
 void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out)
 {
     const int channel = r->config.channels > 1 ? first : 0;
     /* it has announced batches: it got examples since this step began */
     const bool has = yk_remote_added(r, channel) > 0 || yk_remote_outstanding(r, channel) > 0;
+    const bool leaves = r->config.leave && *r->config.leave; /* the job that it joined */
     bool later = false;
     for (int i = first; !out->examples && i < end; i++) /* a lease may be on its way */
-        later |= (atomic_load(&r->leases[i].pending) || r->leases[i].later) && !is_leaving(r);
+        later |=
+            !leaves && (atomic_load(&r->leases[i].pending) || r->leases[i].lease.flags & YK__RETRY_LATER);
     if (!out->examples && !r->config.rounds)
         *out = (yk_step_result){.pending = has || later, .over = !has && !later};
     if (out->pending && !has)
         yk_sleep(retry_seconds);
     out->action = stop ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
-    out->over |= stop || is_leaving(r);
+    out->over |= stop || leaves;
     out->pending &= !out->over;
     for (int i = first; i < end; i++)
         r->leases[i].idle = out->pending && !has; /* servers do not wait for an idle thread */
@@ -436,7 +429,7 @@ yk_status yk_remote_leave(yk_remote *r, int channel)
         st = yk_remote_await(r, channel, &unused);
     /* a lease that was requested in advance is answered, too */
     for (int i = first; !st && i < end; i++)
-        st = yk__remote_wait(r, NULL, &r->leases[i].pending, "examples");
+        st = yk__remote_wait(r, &r->leases[i].pending, "examples");
     if (!st) {
         expect_lease(r, first);
         st = send_control(r, channel, 0, r->config.servers, &up);
@@ -444,6 +437,5 @@ yk_status yk_remote_leave(yk_remote *r, int channel)
     for (int k = 0; !st && k < r->config.servers; k++)
         st = drain(r, &r->channel[channel].queue[k], 0, k);
     /* heartbeats of server 0 may be in flight: its answer comes after them */
-    return st ? st
-              : yk__remote_wait(r, NULL, &r->leases[first].pending, "server 0 to receive the leave message");
+    return st ? st : yk__remote_wait(r, &r->leases[first].pending, "server 0 to receive the leave message");
 }

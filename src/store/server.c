@@ -202,7 +202,7 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     c->pushed = c->counts = false;
     s->active--;
     yk_status st = yk__return_leases(s, c, &back);
-    s->returned += back;
+    s->state.returned += back;
     if (s->config.streams)
         yk_warn("the worker of rank %d %s: declared lost; the remaining workers (%d) read the rest of its "
                 "part of "
@@ -392,20 +392,14 @@ void yk_server_set_hooks(yk_server *s, const yk_server_hooks *hooks)
 
 void yk_server_state_of(const yk_server *s, yk_server_state *out)
 {
-    *out = (yk_server_state){.steps = yk_local_steps(s->config.table),
-                             .updates = s->updates,
-                             .late = s->late,
-                             .late_examples = s->late_examples,
-                             .stopped = s->stopping,
-                             .returned = s->returned,
-                             .workers = s->active,
-                             .staleness = s->staleness};
+    *out = s->state;
+    out->steps = yk_local_steps(s->config.table);
+    out->stopped = s->stopping;
+    out->workers = s->active;
     for (int i = 0; i < s->nclients; i++) {
         out->lost += s->client[i].lost;
         out->joined += s->client[i].joined;
     }
-    if (s->staleness.observed)
-        out->staleness.mean = s->staleness.sum / (double)s->staleness.observed;
 }
 
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int max)

@@ -9,7 +9,8 @@
 /* Whether a worker must wait, because others take the first steps. Not if all of them have run out of examples. */
 static bool begins_later(const yk_server *s, int worker)
 {
-    return s->config.staggered && s->updates < yk_steps_before(worker) && s->config.assignment->nheld > 0;
+    return s->config.staggered && s->state.updates < yk_steps_before(worker) &&
+           s->config.assignment->nheld > 0;
 }
 
 /* Leases a range of examples; empty: there are none for now. */
@@ -102,7 +103,7 @@ static yk_status leased_again(yk_server *s, yk__client *c, bool *again_out)
         current |= share[i].examples && share[i].newest == now;
     }
     *again_out = old;
-    return old && current ? yk__return_leases(s, c, &s->returned) : YK_OK;
+    return old && current ? yk__return_leases(s, c, &s->state.returned) : YK_OK;
 }
 
 /* Those of threads first .. end - 1 of a client. */
@@ -176,11 +177,11 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
     if ((st = leased_again(s, c, &again)))
         return st;
     const bool late = up->round < s->round; /* the worker gets the current parameters */
-    s->late += again || late;
+    s->state.late += again || late;
     c->late += again || late;
     if (late && !again) { /* its examples count as used in this epoch */
         yk__count_shares(s, c);
-        s->late_examples += up->examples;
+        s->state.late_examples += up->examples;
     }
     return late ? YK_OK : s->config.rounds->push(s, c, again);
 }
@@ -425,7 +426,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     if (n)
         yk_thread_pool_run(yk__pool_for(s, n), look_up_part, &(lookup){s, p, (float *)(void *)(down + 1)});
     p->unanswered = false;
-    p->updates_then = s->updates;
+    p->updates_then = s->state.updates;
     if (s->stale)
         yk_local_set_in_flight(s->config.table, yk__active_workers(s));
     yk_local_mark(s->config.table, &p->mark);

@@ -104,7 +104,8 @@ struct yk_server {
     yk_thread_pool *pool; /* the serving threads; NULL: one */
     yk__client *client;
     int nclients, active;
-    uint64_t round, updates, late, late_examples, returned;
+    uint64_t round;
+    yk_server_state state; /* some of it: yk_server_state_of() */
     /* The sums of a round. */
     yk_merger keys;            /* of keyed groups, each once */
     size_t capacity;           /* in keys */
@@ -118,8 +119,7 @@ struct yk_server {
     yk__up totals;        /* of the last round */
     int round_workers;
     float clip; /* the factor; 0: not known */
-    yk_staleness staleness;
-    bool open; /* workers with this `identity` may join */
+    bool open;  /* workers with this `identity` may join */
     uint64_t identity;
     bool settled[YK_MAX_JOINED]; /* that worker is a client, or is lost */
     /* A snapshot: the arrays of this server; on server 0 of all servers, one after another. */

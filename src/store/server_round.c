@@ -95,7 +95,7 @@ static yk_status apply(update *u)
 static yk_status updated(yk_server *s, const yk__up *sum)
 {
     const yk_server_hooks *h = &s->config.hooks;
-    s->updates += sum->steps;
+    s->state.updates += sum->steps;
     if (!s->chief)
         yk_phases_done(s->config.phases, sum->steps, sum->examples, sum->loss);
     yk_status st = s->chief && h->updated
@@ -141,8 +141,8 @@ static yk_status apply_now(yk_server *s, yk__client *c, bool again)
         return YK_OK;
     update u = update_of(s, c);
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
-    yk_staleness_add(&s->staleness,
-                     s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
+    yk_staleness_add(&s->state.staleness,
+                     s->state.updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
     if (s->stale)
         u.read_at = &p->mark;
     count(s, c, up);

@@ -13,20 +13,15 @@
  * So less is sent, and fewer gradients are in flight. Otherwise, each thread has its own channel.
  *
  * Local SGD: a round is shorter than H steps if an evaluation, a checkpoint or the end is due. In lockstep, all processes have the
- * same rounds. A process without batches takes part with zero examples, until no process has any. All know the first step of a
- * round without a message. Otherwise, learning rates and decay follow the servers' step count: a process counts its own steps
- * from there, and sees those of others in the next round.
+ * same rounds, whose first step all know without a message. A process without batches takes part with zero examples, until no
+ * process has any. Otherwise, learning rates and decay follow the servers' step count, and a process counts its own steps from there.
  *
- * Linear models in asynchronous mode: each thread trains on its own copy of the keys of its next batches (`scaled`), which is
- * old enough to be merged after H batches. By default, two copies are in flight, so that a worker does not wait unless there is
- * a staleness bound. A bound K limits all copies of a worker in flight to K steps together. One message per server carries
- * thousands of keys instead of those of one batch, each key once. At first, copies are shorter: all copies in flight together
- * have at most 1/64 of the examples so far. The weights move fast then, and copies that are old relative to the run slow it down
- * (docs/convergence.md). A worker sends the share of its delta that optim/optim.h defines; T is the number of copies in
- * flight, and the sum of squares is over the batches of the copy, so that the frequencies of keys need not be known in advance.
- * Without a bound, copies have no velocities (yk_optim_without_velocity). For data in memory, a copy holds one chunk (chunks.h),
- * whose keys are found once. A copy of fewer batches has only their keys. For a stream, keys are found in each batch. Lazy decay
- * (local_decay.c) is applied by the servers: these copies do not decay.
+ * Linear models in asynchronous mode (docs/convergence.md): each thread trains on its own copy of the keys of its next H batches, at
+ * first of fewer (`scaled`). By default, two copies are in flight, so that a worker does not wait unless there is a staleness
+ * bound. A bound K limits all copies of a worker in flight to K steps together. A worker sends the share of its delta that
+ * optim/optim.h defines; T is the number of copies in flight, and the sum of squares is over the batches of the copy, so that the
+ * frequencies of keys need not be known in advance. For data in memory, a copy holds one chunk (chunks.h), whose keys are found
+ * once; a copy of fewer batches has only their keys. Lazy decay (local_decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
  * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other (yk_remote_config
