@@ -262,7 +262,7 @@ static yk_status check_timeouts(yk_server *s, double now)
     }
     if (st || (st = check_chief(s, now)))
         return st;
-    return s->active == 0 && s->chief && !all_bye && yk__has_examples(s)
+    return s->active == 0 && s->chief && !all_bye && !s->stopping && yk__has_examples(s)
                ? yk_fail(YK_ELOST, "no worker is left")
                : YK_OK;
 }
