@@ -239,7 +239,7 @@ static void flat_gradient(const yk_model *m, const yk_grad *g, int group, float 
     yk_merger own, *pairs = (yk_merger *)from->pairs;
     assert_int_equal(yk_merger_init(&own, 1), YK_OK);
     if (!pairs) {
-        assert_int_equal(yk_grad_merge(from, &own), YK_OK);
+        assert_int_equal(yk_grad_merge(from, &own, yk_merger_add_all), YK_OK);
         pairs = &own;
     }
     for (size_t i = 0; i < pairs->n; i++)

@@ -498,7 +498,7 @@ static void sparse_gradients_become_pairs(void **state)
         yk_merger m;
         assert_int_equal(yk_merger_init(&m, 1), YK_OK);
         yk_merger_add(&m, 77, 1.0f); /* existing entries are removed */
-        assert_int_equal(yk_grad_merge(&g, &m), YK_OK);
+        assert_int_equal(yk_grad_merge(&g, &m, yk_merger_add_all), YK_OK);
         const uint32_t key[] = {5, 9, 1, 7, 10};
         const float value[] = {0.25f + 0.5f * x5, 0.25f, 0.5f * x1, 0.5f * x7, 3.75f};
         assert_int_equal(m.n, with & 2 ? 5 : 4);
@@ -507,7 +507,7 @@ static void sparse_gradients_become_pairs(void **state)
             assert_true(m.value[i] == value[i]);
         }
         g.rows.n = 0;
-        assert_int_equal(yk_grad_merge(&g, &m), YK_OK);
+        assert_int_equal(yk_grad_merge(&g, &m, yk_merger_add_all), YK_OK);
         assert_int_equal(m.n, 0);
         yk_merger_fini(&m);
         yk_rows_fini(&rows);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
+yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m, yk_merger_add_fn add)
 {
     const yk_rows *rows = g->rows.rows;
     size_t max = 1;
@@ -15,8 +15,7 @@ yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
     for (size_t i = 0; i < g->rows.n; i++) {
         const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
         bias += g->err[i];
-        yk_merger_add_all(m, rows->index + begin, rows->value ? rows->value + begin : NULL, g->err[i],
-                          end - begin);
+        add(m, rows->index + begin, rows->value ? rows->value + begin : NULL, g->err[i], end - begin);
     }
     if (g->bias && g->rows.n)
         yk_merger_add(m, g->bias_key, bias);

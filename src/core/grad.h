@@ -46,8 +46,11 @@ static inline float yk_grad_factor(double weights, uint64_t steps)
     return weights > 0.0 ? (float)(steps > 1 ? steps : 1) / (float)weights : 0.0f;
 }
 
-/* Replaces the contents of `m` with the (key, value) pairs of a gradient of rows, each key once. */
-yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m);
+/* Replaces the contents of `m` with the (key, value) pairs of a gradient of rows, each key once. add: yk_merger_add_all(), or a
+ * faster function for these rows (kern/linear.h). */
+typedef void (*yk_merger_add_fn)(yk_merger *m, const uint32_t *key, const float *value, float scale,
+                                 size_t n);
+yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m, yk_merger_add_fn add);
 
 /* The sum of the squares of n floats. */
 double yk_squares(const float *x, size_t n);

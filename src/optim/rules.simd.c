@@ -143,15 +143,8 @@ INLINE void dense(yk_optimizer kind, const yk_view *v, size_t first, size_t n, c
     float none = 0.0f;
     float *w = v->w + first, *s0 = slots(kind) > 0 ? v->s[0] + first : &none,
           *s1 = slots(kind) > 1 ? v->s[1] + first : &none;
-    if (slots(kind) == 0)
-        for (size_t i = 0; i < n; i++)
-            update(kind, w + i, s0, s1, g[i] * scale, &o);
-    else if (slots(kind) == 1)
-        for (size_t i = 0; i < n; i++)
-            update(kind, w + i, s0 + i, s1, g[i] * scale, &o);
-    else
-        for (size_t i = 0; i < n; i++)
-            update(kind, w + i, s0 + i, s1 + i, g[i] * scale, &o);
+    for (size_t i = 0; i < n; i++)
+        update(kind, w + i, slots(kind) > 0 ? s0 + i : s0, slots(kind) > 1 ? s1 + i : s1, g[i] * scale, &o);
 }
 
 /* Like dense(), for n floats that were read as read[]. Only rules that accumulate squares use it. */

@@ -135,21 +135,26 @@ void yk__hot_free(yk__table *t)
     yk_free(t->range);
 }
 
-void yk__lock_range(yk__table *t, size_t range)
+void yk__each_range(yk__table *t, int me, size_t begin, size_t end, yk__range_fn what, const void *context)
 {
-    yk_wait turns = yk_team_wait(t->store->config.team);
-    while (atomic_flag_test_and_set_explicit(&t->range[range].lock, memory_order_acquire))
-        yk_wait_poll(&turns);
+    const size_t low = begin / YK__HOT_RANGE, ranges = end > begin ? (end - 1) / YK__HOT_RANGE + 1 - low : 0;
+    for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)t->store->config.workers; i < ranges;
+         i++) {
+        const size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
+        yk_wait turns = yk_team_wait(t->store->config.team);
+        while (atomic_flag_test_and_set_explicit(&t->range[range].lock, memory_order_acquire))
+            yk_wait_poll(&turns);
+        what(t, me, from > begin ? from : begin, to < end ? to : end, context);
+        atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
+        range = range + 1 < low + ranges ? range + 1 : low;
+    }
 }
 
-void yk__unlock_range(yk__table *t, size_t range)
+/* Makes the copy equal to the shared floats from .. to - 1. */
+static void refresh(yk__table *t, int me, size_t from, size_t to, const void *unused)
 {
-    atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
-}
-
-/* Makes the copy equal to the shared floats from .. to - 1, which are locked. */
-static void refresh(yk__table *t, const yk__table_worker *w, size_t from, size_t to)
-{
+    const yk__table_worker *w = &t->worker[me];
+    (void)unused;
     for (int a = 0; a < 1 + t->rule->slots; a++) {
         float *shared = (a ? t->shared.s[a - 1] : t->shared.w) + from;
         memcpy(shared + w->view.shift, shared, (to - from) * sizeof(float));
@@ -157,10 +162,10 @@ static void refresh(yk__table *t, const yk__table_worker *w, size_t from, size_t
     }
 }
 
-/* Merges floats from .. to - 1, which are locked. `base` has the deltas in the meantime. */
-static void merge_locked(yk__table *t, const yk__table_worker *w, const yk_optim_share *share, size_t from,
-                         size_t to, uint64_t now)
+/* Merges floats from .. to - 1. `base` has the deltas in the meantime. */
+static void merge_range(yk__table *t, int me, size_t from, size_t to, const void *share)
 {
+    const yk__table_worker *w = &t->worker[me];
     for (int a = 0; a < 1 + t->rule->slots; a++) {
         const float *mine = (a ? t->shared.s[a - 1] : t->shared.w) + w->view.shift;
         float *base = w->base + (size_t)a * t->hot_pad;
@@ -169,17 +174,17 @@ static void merge_locked(yk__table *t, const yk__table_worker *w, const yk_optim
     }
     t->rule->scale(share, from, to - from, w->base, t->hot_pad, &w->optim);
     const yk_copy_keys keys = {NULL, from, to, t->hot_pad};
-    yk_copy_add(t->store, (int)(t - t->store->table), &keys, w->base, 0, now);
-    refresh(t, w, from, to);
+    yk_copy_add(t->store, (int)(t - t->store->table), &keys, w->base, 0,
+                yk__global_step(t->store, &t->store->worker[me]));
+    refresh(t, me, from, to, NULL);
 }
 
-/* Merges keys first .. first + n - 1 after `examples` examples. Each worker begins with a different range, so that they do not
- * wait for each other. c->workers is the number of all workers, even if some have finished: otherwise the last active one would
- * end with the noise of a single worker, which cost 0.01 of log-loss when the workers did not end at the same time. */
+/* Merges keys first .. first + n - 1 after `examples` examples. c->workers is the number of all workers, even if some have
+ * finished: otherwise the last active one would end with the noise of a single worker, which cost 0.01 of log-loss when the workers
+ * did not end at the same time. */
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
 {
     const yk_local_config *c = &t->store->config;
-    const yk__table_worker *w = &t->worker[me];
     const yk_optim_share share = {.squares = c->keymap->freq,
                                   .times = (float)examples,
                                   .one = 1.0f,
@@ -188,16 +193,7 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
                                   .steps = (float)(examples / (double)c->batch),
                                   .workers = c->workers,
                                   .state = {t->shared.s[0], t->shared.s[1]}};
-    const uint64_t now = yk__global_step(t->store, &t->store->worker[me]);
-    const size_t begin = first, last = begin + n;
-    const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
-    for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)c->workers; i < ranges; i++) {
-        size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
-        yk__lock_range(t, range);
-        merge_locked(t, w, &share, from > begin ? from : begin, to < last ? to : last, now);
-        yk__unlock_range(t, range);
-        range = range + 1 < low + ranges ? range + 1 : low;
-    }
+    yk__each_range(t, me, first, (size_t)first + n, merge_range, &share);
 }
 
 static void merge_all(yk__table *t, int me)
@@ -241,10 +237,5 @@ void yk__hot_merge(yk__table *t, int me)
  * would be merged like a gradient, and could make a sum of squares negative. */
 void yk__hot_refresh(yk__table *t, int me)
 {
-    const yk__table_worker *w = &t->worker[me];
-    for (size_t from = 0; from < t->hot; from += YK__HOT_RANGE) {
-        yk__lock_range(t, from / YK__HOT_RANGE);
-        refresh(t, w, from, t->hot - from < YK__HOT_RANGE ? t->hot : from + YK__HOT_RANGE);
-        yk__unlock_range(t, from / YK__HOT_RANGE);
-    }
+    yk__each_range(t, me, 0, t->hot, refresh, NULL);
 }

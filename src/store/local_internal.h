@@ -137,8 +137,10 @@ uint64_t yk__hot_bound(const yk__table *t); /* steps that a worker may be ahead 
 void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples); /* merges if the interval is over */
 void yk__hot_merge(yk__table *t, int me);                               /* all hot keys, now */
 void yk__hot_refresh(yk__table *t, int me);
-void yk__lock_range(yk__table *t, size_t range);
-void yk__unlock_range(yk__table *t, size_t range);
+/* Calls what() for ranges of floats begin .. end - 1, each while it is locked. Each worker begins with a different one, so that they
+ * do not wait for each other. */
+typedef void (*yk__range_fn)(yk__table *t, int me, size_t from, size_t to, const void *context);
+void yk__each_range(yk__table *t, int me, size_t begin, size_t end, yk__range_fn what, const void *context);
 
 /* local_stale.c */
 yk_status yk__stale_create(yk__table *t);

@@ -125,29 +125,17 @@ typedef struct {
     double *squares; /* not NULL: only adds the squares, in one thread */
 } update;
 
+static YK_RACY void apply_range(yk__table *t, int me, size_t from, size_t to, const void *scale)
+{
+    const yk__table_worker *w = &t->worker[me];
+    apply_dense(t, &w->view, from, to - from, grad_of(t, me)->dense + from, *(const float *)scale, &w->optim);
+}
+
 static YK_RACY void apply_own_part(void *context, int me, int all)
 {
     update u = *(const update *)context;
-    const yk__table_worker *w = &u.t->worker[u.me];
     yk_part_of_range(&u.begin, &u.end, 16, me, all);
-    apply_dense(u.t, &w->view, u.begin, u.end - u.begin, grad_of(u.t, u.me)->dense + u.begin, u.scale,
-                &w->optim);
-}
-
-/* The same for a linear model that threads share: all of them update all parameters, many times per millisecond, and without
- * locks many updates would be lost. Each worker begins with a different range. */
-static YK_RACY void apply_own_locked(yk__table *t, int me, float scale)
-{
-    const yk__table_worker *w = &t->worker[me];
-    const size_t ranges = (t->floats + YK__HOT_RANGE - 1) / YK__HOT_RANGE;
-    for (size_t i = 0, range = ranges * (size_t)me / (size_t)t->store->config.workers; i < ranges; i++) {
-        const size_t begin = range * YK__HOT_RANGE, rest = t->floats - begin;
-        yk__lock_range(t, range);
-        apply_dense(t, &w->view, begin, rest < YK__HOT_RANGE ? rest : YK__HOT_RANGE,
-                    grad_of(t, me)->dense + begin, scale, &w->optim);
-        yk__unlock_range(t, range);
-        range = range + 1 < ranges ? range + 1 : 0;
-    }
+    apply_range(u.t, u.me, u.begin, u.end, &u.scale);
 }
 
 /* The whole gradient of a worker. */
@@ -160,8 +148,8 @@ static void apply_dense_own(yk__table *t, int me, float scale)
     const bool stale = t->sample && g->read_at && t->store->in_flight > 1;
     const float lr = w->optim.lr;
     w->optim.lr *= stale ? yk__stale_begin(t, me, &step) : 1.0f;
-    if (t->range)
-        apply_own_locked(t, me, scale);
+    if (t->range) /* a linear model that threads share: without locks, many of their updates would be lost */
+        yk__each_range(t, me, 0, t->floats, apply_range, &scale);
     else
         yk_thread_pool_run(u.end >= MIN_PARALLEL ? g->pool : NULL, apply_own_part, &u);
     w->optim.lr = lr;
@@ -204,27 +192,12 @@ static YK_RACY void apply_pairs(yk__table *t, int me, const yk_view *v, const yk
         yk__decay_advance(t, pairs->key[i], now + 1);
 }
 
-/* Merges the rows of a worker's gradient, like yk_grad_merge(). */
+/* Merges the rows of a worker's gradient. */
 static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g)
 {
-    yk_merger *m = &t->worker[me].pairs;
-    const yk_rows *rows = g->rows.rows;
-    if (!g->rows.n || rows->field) /* the same key may be in several fields of a row */
-        return yk_grad_merge(g, m);
-    size_t max = 1;
-    for (size_t i = 0; i < g->rows.n; i++)
-        max += yk_rows_entries(rows, g->rows.pick[i]);
-    yk_status st = yk_merger_reserve(m, max);
-    float bias = 0.0f;
-    for (size_t i = 0; !st && i < g->rows.n; i++) {
-        const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
-        bias += g->err[i];
-        t->store->kern->merge(m, rows->index + begin, rows->value ? rows->value + begin : NULL, g->err[i],
-                              end - begin);
-    }
-    if (!st && g->bias)
-        yk_merger_add(m, g->bias_key, bias);
-    return st;
+    /* the same key may be in several fields of a row */
+    const bool distinct = g->rows.n && !g->rows.rows->field;
+    return yk_grad_merge(g, &t->worker[me].pairs, distinct ? t->store->kern->merge : yk_merger_add_all);
 }
 
 /* Adds n entries of a row: sum[key] += err * value for frequent keys. The other keys and their values are appended to key_out and
