@@ -2,8 +2,10 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/columns.h"
 #include "data/formats.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,6 +238,73 @@ static yk_status count_sparse(pass *w, const yk_rows *rows)
     return YK_OK;
 }
 
+/* ---- the columns of a table: sources that were opened with carry "*" have the texts of all cells */
+
+static yk_status begin_table(const yk_schema *s, yk_inspection *out)
+{
+    if (!(out->table = calloc(s->ncolumns + 1, sizeof *out->table)))
+        return yk_fail_memory(s->ncolumns * sizeof *out->table, "columns");
+    for (; out->ntable < s->ncolumns; out->ntable++) {
+        const yk_schema_column *c = &s->column[out->ntable];
+        yk_inspected_column *to = &out->table[out->ntable];
+        to->role = yk_column_role_name(c->role);
+        to->type = "integer"; /* until a value is not */
+        if (s->header ? !(to->name = strdup(c->name)) : asprintf(&to->name, "%zu", out->ntable + 1) < 0)
+            return yk_fail_memory(80, "a column's name");
+    }
+    return YK_OK;
+}
+
+/* A value that is new: counts it, and keeps the first ones. */
+static yk_status add_value(yk_inspected_column *c, const char *text, size_t n)
+{
+    bool is_new = false;
+    yk_status st = yk_schema_value_add(&c->seen, yk_cell_hash(1, text, n) | 1, &is_new);
+    if (is_new && c->seen.n <= YK_INSPECT_EXAMPLES && !(c->example[c->seen.n - 1] = strndup(text, 40)))
+        st = yk_fail_memory(40, "a value");
+    return st;
+}
+
+static void narrow_type(yk_inspected_column *c, const char *text, size_t n)
+{
+    double v;
+    if (*c->type != 't' && !yk_cell_number(text, n, &v))
+        c->type = "text";
+    else if (*c->type == 'i' && v != floor(v))
+        c->type = "number";
+}
+
+static yk_status count_cells(const yk_schema *s, const yk_reader *r, size_t rows, yk_inspection *out)
+{
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < rows && !st; i++)
+        for (size_t k = 0; k < out->ntable && !st; k++) {
+            yk_inspected_column *c = &out->table[k];
+            const char *text = yk_reader_cell(r, i, k);
+            const size_t n = strlen(text);
+            if (yk_cell_missing(s, text, n, s->column[k].role != YK_COLUMN_CATEGORICAL)) {
+                c->missing++;
+                continue;
+            }
+            narrow_type(c, text, n);
+            st = add_value(c, text, n);
+        }
+    return st;
+}
+
+static void free_table(yk_inspection *i)
+{
+    for (size_t k = 0; k < i->ntable; k++) {
+        free(i->table[k].name);
+        yk_free(i->table[k].seen.slot);
+        for (size_t e = 0; e < YK_INSPECT_EXAMPLES; e++)
+            free(i->table[k].example[e]);
+    }
+    free(i->table);
+}
+
+/* ---- the pass */
+
 static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader *reader)
 {
     pass *w = context;
@@ -244,7 +313,7 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
     if (i->examples >= YK_INSPECT_ROWS)
         reader->source->carries = false;
     else if (!st && i->table)
-        st = yk__inspect_cells(reader->source->schema, reader, rows->n, i);
+        st = count_cells(reader->source->schema, reader, rows->n, i);
     if (!st)
         st = rows->kind == YK_ROWS_SPARSE ? count_sparse(w, rows) : count_dense(w, rows);
     if (!st && i->first.n < w->first) {
@@ -311,7 +380,7 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     pass w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
     if (!st && s->schema && s->carries)
-        st = yk__inspect_table(s->schema, out);
+        st = begin_table(s->schema, out);
     if (!st && s->ops->verify) {
         st = s->ops->verify(s);
         out->verified = !st;
@@ -332,6 +401,6 @@ void yk_inspection_fini(yk_inspection *i)
     free(i->class_count);
     yk_distribution_fini(&i->histogram);
     yk_rows_fini(&i->first);
-    yk__inspect_table_free(i);
+    free_table(i);
     *i = (yk_inspection){0};
 }

@@ -109,9 +109,4 @@ typedef struct {
 yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *out);
 void yk_inspection_fini(yk_inspection *i);
 
-/* ---- internal: inspect_columns.c */
-yk_status yk__inspect_table(const yk_schema *s, yk_inspection *out);
-yk_status yk__inspect_cells(const yk_schema *s, const yk_reader *r, size_t rows, yk_inspection *out);
-void yk__inspect_table_free(yk_inspection *i);
-
 #endif
