@@ -17,7 +17,7 @@ net() { # OPTION...: a small network on generated digits
     grep -Eq '^parameters +61,706$' out
     grep -Eq '^FLOPs +per image: forward 0\.833 M, backward 1\.43 M$' out
     grep -Eq '^ +per step: 145 M \(64 images\)$' out
-    grep -Eq '^memory .*weights 247 kB, gradient 247 kB, state of momentum 247 kB, activations [0-9.]+ [kM]B$' out
+    grep -Eq '^memory .*weights 246.8 kB, gradient 246.8 kB, state of momentum 246.8 kB, activations [0-9.]+ [kM]B$' out
     [ ! -e runs ]
 }
 

@@ -33,16 +33,6 @@ static const char *grouped(uint64_t n, char out[static 32])
     return out;
 }
 
-static const char *sized(double bytes, char out[static 32])
-{
-    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
-    int u = 0;
-    for (; bytes >= 1000.0 && u < 4; u++)
-        bytes /= 1000.0;
-    snprintf(out, 32, "%.*f %s", u == 0 || bytes >= 100.0 ? 0 : bytes >= 10.0 ? 1 : 2, bytes, unit[u]);
-    return out;
-}
-
 /* 842520 as 0.843 M. */
 static const char *counted(double flops, char out[static 32])
 {
@@ -94,13 +84,13 @@ static void show_totals(FILE *to, const yk_description *d)
     if (d->flops > 0.0 && d->examples)
         fprintf(to, "              per epoch: %s (%s %s%s)\n", counted(both * (double)d->examples, a),
                 grouped(d->examples, b), d->unit, yk_plural(d->examples));
-    fprintf(to, "memory        %s: weights %s, gradient %s, ", sized(once + each, a),
-            sized((double)d->weight_bytes, b), sized((double)d->gradient_bytes, c));
-    fprintf(to, "state of %s %s, activations %s\n", d->optimizer, sized((double)d->state_bytes, a),
-            sized((double)d->activation_bytes, e));
+    fprintf(to, "memory        %s: weights %s, gradient %s, ", yk_bytes_text(once + each, a),
+            yk_bytes_text((double)d->weight_bytes, b), yk_bytes_text((double)d->gradient_bytes, c));
+    fprintf(to, "state of %s %s, activations %s\n", d->optimizer, yk_bytes_text((double)d->state_bytes, a),
+            yk_bytes_text((double)d->activation_bytes, e));
     if (d->workers > 1)
         fprintf(to, "              %s with %d workers; each has its own gradient and activations\n",
-                sized(once + each * workers, a), d->workers);
+                yk_bytes_text(once + each * workers, a), d->workers);
 }
 
 void yk_show_model(FILE *to, const char *name, const yk_description *d)
@@ -126,7 +116,7 @@ void yk_show_model(FILE *to, const char *name, const yk_description *d)
             snprintf(flops, sizeof flops, "%.3f", l->flops * 1e-6);
         fprintf(to, "%2s  %-*.*s  %-*s  %12s  %14s  %11s\n", number, text, text, l->text, shape,
                 shaped(l->rank, l->shape, buffer), l->params ? grouped(l->params, a) : "", flops,
-                l->bytes ? sized((double)l->bytes, b) : "");
+                l->bytes ? yk_bytes_text((double)l->bytes, b) : "");
     }
     rule(to, all);
     show_totals(to, d);
@@ -195,7 +185,7 @@ static void show_layers(FILE *to, const yk_profile *p)
         fprintf(to, "%-*.*s  %-8s  %-*s  %9llu  %10.2f  %5.1f %%  %8s  %6s  %9s\n", text, text, l->text,
                 l->pass, shape, shaped(l->rank, l->shape, buffer), (unsigned long long)l->calls,
                 l->seconds * 1e3, all > 0.0 ? 100.0 * l->seconds / all : 0.0, rate, percent,
-                sized(l->bytes, bytes));
+                yk_bytes_text(l->bytes, bytes));
     }
     fprintf(to, "%-*s  %-8s  %-*s  %9s  %10.2f  %5.1f %%\n", text, "other", "", shape, "", "",
             (all - sum) * 1e3, all > 0.0 ? 100.0 * (all - sum) / all : 0.0);
