@@ -32,7 +32,7 @@ static void spec_is_parsed(void **state)
     assert_int_equal(yk_spec_choice(&s, "fit", "crop pad resize", 2), 1);
     assert_int_equal(yk_spec_choice(&s, "form", "image sparse", 2), 2);
     assert_int_equal(s.status, YK_OK);
-    assert_string_equal(yk_spec_text(&s, "name", ""), "a=b");
+    assert_string_equal(yk_spec_text(&s, "name"), "a=b");
     assert_int_equal(yk_spec_check(&s, "skew features name fit"), YK_OK);
     assert_int_equal(yk_spec_check(&s, "skew featuresx name"), YK_EUSAGE);
     assert_message("unknown option features");

@@ -81,8 +81,7 @@ int yk_dir_open_at(int parent, const char *part)
 static int opened(int parent, int fd)
 {
     const int error = errno;
-    if (parent >= 0)
-        yk_fs_close(parent);
+    yk_fs_close(parent);
     errno = error;
     return fd;
 }
@@ -234,8 +233,7 @@ yk_status yk_remove_in(const char *dir, const char *name)
         error = S_ISLNK(there.st_mode) ? ELOOP : EISDIR;
     if (!error && yk_fs_remove(parent, last, 0))
         error = errno;
-    if (parent >= 0)
-        yk_fs_close(parent);
+    yk_fs_close(parent);
     return error && error != ENOENT ? yk_fail_in(dir, name, "cannot remove", error) : YK_OK;
 }
 

@@ -31,8 +31,7 @@ struct yk_file {
 
 static void file_free(yk_file *f)
 {
-    if (f->directory >= 0)
-        yk_fs_close(f->directory);
+    yk_fs_close(f->directory);
     free(f->temp);
     free(f->path);
     free(f);

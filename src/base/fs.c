@@ -28,6 +28,8 @@ int yk_fs_open(int dir, const char *path, int flags, mode_t mode)
 
 int yk_fs_close(int fd)
 {
+    if (fd < 0)
+        return 0;
     return own ? own->close(own->self, fd) : close(fd);
 }
 

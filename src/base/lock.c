@@ -253,8 +253,7 @@ bool yk_lock_covers(const yk_lock *lock, const char *dir)
     const bool same = fd >= 0 && !yk_fs_stat(lock->fd, "", &held, AT_EMPTY_PATH) &&
                       !yk_fs_stat(fd, name, &there, AT_SYMLINK_NOFOLLOW) && held.st_dev == there.st_dev &&
                       held.st_ino == there.st_ino;
-    if (fd >= 0)
-        yk_fs_close(fd);
+    yk_fs_close(fd);
     return same;
 }
 

@@ -79,7 +79,7 @@ static yk_status choose_delimiter(yk__csv *s, yk_spec *spec, const char *line, c
         const char *word;
         char c;
     } named[] = {{"tab", '\t'}, {"comma", ','}, {"semicolon", ';'}, {"pipe", '|'}, {"space", ' '}};
-    const char *given = yk_spec_text(spec, "delimiter", NULL);
+    const char *given = yk_spec_text(spec, "delimiter");
     s->delimiter = !given ? find_delimiter(line, end) : strlen(given) == 1 ? *given : 0;
     for (size_t i = 0; given && i < sizeof named / sizeof *named; i++)
         if (!strcmp(named[i].word, given))

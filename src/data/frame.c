@@ -325,7 +325,7 @@ static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *m
     for (i = 0; i < f->classes.n && !st && !model; i++)
         st = yk__names_add(&own->classes, f->classes.name[i], strlen(f->classes.name[i]));
     own->nclasses = model ? 0 : f->nclasses;
-    if (!st && (yk_spec_text(spec, "label", NULL) || yk_spec_text(spec, "classes", NULL) ||
+    if (!st && (yk_spec_text(spec, "label") || yk_spec_text(spec, "classes") ||
                 spec->noptions == sizeof spec->option / sizeof *spec->option))
         st = yk_fail(YK_EUSAGE,
                      "frame: label and classes cannot be combined with labels that are not a column");

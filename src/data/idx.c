@@ -68,7 +68,7 @@ static char *guess_labels(const char *images)
 static yk_status find_files(const yk_spec *spec, yk_split split, bool unlabeled, bool *directory_out,
                             char **images_out, char **labels_out)
 {
-    const char *where = spec->where, *labels = yk_spec_text(spec, "labels", NULL);
+    const char *where = spec->where, *labels = yk_spec_text(spec, "labels");
     *images_out = *labels_out = NULL;
     *directory_out = yk__is_directory(where);
     if (!*where)

@@ -8,7 +8,7 @@
 
 static yk_status read_size(const yk_spec *spec, yk_image_form *out)
 {
-    const char *text = yk_spec_text(spec, "size", NULL);
+    const char *text = yk_spec_text(spec, "size");
     uint64_t height = 0, width;
     out->height = out->width = 0;
     if (!text)
@@ -28,7 +28,7 @@ static yk_status read_size(const yk_spec *spec, yk_image_form *out)
 yk_status yk__image_options(yk_spec *spec, const yk_source_options *o, yk_source *source, yk_image_form *out)
 {
     static const char *const names[] = {"crop", "pad", "resize"};
-    const char *fit = yk_spec_text(spec, "fit", NULL);
+    const char *fit = yk_spec_text(spec, "fit");
     const yk_schema *model =
         o->images && o->images->fit && o->images->height <= MAX_SIDE && o->images->width <= MAX_SIDE
             ? o->images

@@ -56,7 +56,7 @@ static yk_status parse_options(yk_spec *spec, char *list)
                            spec->text, list);
         char *value = strchr(list, '=');
         *value++ = 0;
-        if (yk_spec_text(spec, list, NULL))
+        if (yk_spec_text(spec, list))
             return yk_fail(YK_EUSAGE, "%s: the option %s is given twice", spec->text, list);
         if (spec->noptions == MAX_OPTIONS)
             return yk_fail(YK_EUSAGE, "%s: more than %zu options", spec->text, MAX_OPTIONS);
@@ -117,17 +117,17 @@ void yk_spec_fini(yk_spec *spec)
     *spec = (yk_spec){0};
 }
 
-const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallback)
+const char *yk_spec_text(const yk_spec *spec, const char *key)
 {
     for (size_t i = 0; i < spec->noptions; i++)
         if (!strcmp(spec->option[i].key, key))
             return spec->option[i].value;
-    return fallback;
+    return NULL;
 }
 
 uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t min, uint64_t max)
 {
-    const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
+    const char *s = spec->status ? NULL : yk_spec_text(spec, key);
     if (s && (spec->status = yk_number_u64(s, min, max, &fallback)))
         yk_fail(spec->status, "%s: %s=%s: %s", spec->text, key, s, yk_error());
     return fallback;
@@ -135,7 +135,7 @@ uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t
 
 double yk_spec_real(yk_spec *spec, const char *key, double fallback, double min, double max)
 {
-    const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
+    const char *s = spec->status ? NULL : yk_spec_text(spec, key);
     if (s && (spec->status = yk_number_real(s, min, max, &fallback)))
         yk_fail(spec->status, "%s: %s=%s: %s", spec->text, key, s, yk_error());
     return fallback;
@@ -156,7 +156,7 @@ static int find_word(const char *list, const char *word)
 
 int yk_spec_choice(yk_spec *spec, const char *key, const char *choices, int fallback)
 {
-    const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
+    const char *s = spec->status ? NULL : yk_spec_text(spec, key);
     int i = s ? find_word(choices, s) : fallback;
     if (s && i < 0)
         spec->status = yk_fail(YK_EUSAGE, "%s: %s=%s: must be one of: %s", spec->text, key, s, choices);
@@ -174,7 +174,7 @@ yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
 
 yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t max)
 {
-    const bool bits_given = yk_spec_text(spec, "bits", NULL);
+    const bool bits_given = yk_spec_text(spec, "bits");
     const uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : default_bits, 1, 31);
     uint64_t features = yk_spec_u64(spec, "features", bits_given ? 0 : o->features, 1, max);
     if (bits_given && features && !spec->status)

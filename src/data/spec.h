@@ -37,7 +37,7 @@ uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t
 double yk_spec_real(yk_spec *spec, const char *key, double fallback, double min, double max);
 /* The index of the value in a list of words: 0 or 1 for "crop pad". */
 int yk_spec_choice(yk_spec *spec, const char *key, const char *choices, int fallback);
-const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallback);
+const char *yk_spec_text(const yk_spec *spec, const char *key); /* NULL: not given */
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys);
 
 #endif

@@ -10,7 +10,7 @@
 
 yk_split_range yk_spec_split(yk_spec *spec)
 {
-    const char *text = yk_spec_text(spec, "split", NULL), *dots = text ? strstr(text, "..") : NULL;
+    const char *text = yk_spec_text(spec, "split"), *dots = text ? strstr(text, "..") : NULL;
     char first[32] = "0";
     double begin, end;
     if (!text || spec->status)
@@ -42,7 +42,7 @@ yk_status yk__split_hold_out(const yk_spec *spec, const yk_hold_out *h, yk_split
 {
     const double begin = part->on ? part->begin : 0.0, end = part->on ? part->end : 1.0,
                  border = end - (end - begin) * h->fraction;
-    if (h->last && (part->on || yk_spec_text(spec, "split-by", NULL)))
+    if (h->last && (part->on || yk_spec_text(spec, "split-by")))
         return yk_fail(YK_EUSAGE,
                        "%s: --validation last:%g cannot be combined with split or split-by: use --validation "
                        "%g",

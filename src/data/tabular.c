@@ -11,7 +11,7 @@
 
 static yk_status read_classes(yk_schema *s, yk_spec *spec)
 {
-    const char *given = yk_spec_text(spec, "classes", NULL);
+    const char *given = yk_spec_text(spec, "classes");
     double v;
     if (given && yk_cell_number(given, strlen(given), &v)) {
         s->nclasses = (uint32_t)yk_spec_u64(spec, "classes", 0, 2, 1000001);
@@ -42,8 +42,7 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source, yk_spec *spec, const
     s->scale = (yk_scale)yk_spec_choice(spec, "scale", "none log standard", YK_SCALE_NONE);
     s->features = yk__spec_keys(spec, o, 0, UINT32_MAX).features;
     t->fields = yk__spec_fields(spec, o);
-    st = spec->status ? spec->status
-                      : yk__words_split(yk_spec_text(spec, "missing", NULL), false, &s->missing);
+    st = spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "missing"), false, &s->missing);
     return st ? st : read_classes(s, spec);
 }
 
@@ -136,7 +135,7 @@ yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *n
 
 yk_status yk_tabular_split_by(const yk_tabular *t, yk_split_range *part_out, size_t *column_out)
 {
-    const char *by = yk_spec_text(t->spec, "split-by", NULL);
+    const char *by = yk_spec_text(t->spec, "split-by");
     if (!by)
         return YK_OK;
     if (!t->source->part.on)
@@ -149,7 +148,7 @@ yk_status yk_tabular_split_by(const yk_tabular *t, yk_split_range *part_out, siz
 static yk_status choose_columns(yk_tabular *t, const char *key, yk_column_role role)
 {
     yk__names words = {0};
-    yk_status st = yk__words_split(yk_spec_text(t->spec, key, NULL), true, &words);
+    yk_status st = yk__words_split(yk_spec_text(t->spec, key), true, &words);
     for (size_t w = 0; w < words.n && !st; w++) {
         size_t first, end;
         st = find_columns(t, key, words.name[w], &first, &end);
@@ -218,7 +217,7 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
 /* label=NAME, label=NUMBER or label=none; the label of a model is known. */
 static yk_status choose_label(yk_tabular *t)
 {
-    const char *given = yk_spec_text(t->spec, "label", NULL);
+    const char *given = yk_spec_text(t->spec, "label");
     size_t i = t->own->ncolumns;
     if (given && !strcmp(given, "none"))
         return YK_OK;
@@ -235,7 +234,7 @@ static yk_status choose_label(yk_tabular *t)
 /* weight=NAME or weight=NUMBER. */
 static yk_status choose_weight(yk_tabular *t)
 {
-    const char *given = yk_spec_text(t->spec, "weight", NULL);
+    const char *given = yk_spec_text(t->spec, "weight");
     size_t i;
     yk_status st = given ? yk_tabular_find(t, "weight", given, &i) : YK_OK;
     if (st || !given)
@@ -280,7 +279,7 @@ yk_status yk_tabular_columns(yk_tabular *t)
     if (t->options.schema)
         return yk__tabular_match(t);
     /* Columns that are not in any list are numeric. If only numeric= is given, they are categorical. */
-    const bool others = yk_spec_text(t->spec, "numeric", NULL) && !yk_spec_text(t->spec, "categorical", NULL);
+    const bool others = yk_spec_text(t->spec, "numeric") && !yk_spec_text(t->spec, "categorical");
     for (size_t i = 0; i < s->ncolumns; i++) {
         yk_schema_column *c = &s->column[i];
         if (others && !c->chosen) {
@@ -348,7 +347,7 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_split split, yk_ta
                              void *context)
 {
     yk_schema *s = t->own;
-    const char *files = yk_spec_text(t->spec, "fit", NULL);
+    const char *files = yk_spec_text(t->spec, "fit");
     yk_status st = yk_schema_finish(s);
     if (st)
         return st;

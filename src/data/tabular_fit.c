@@ -97,7 +97,7 @@ yk_status yk_fit_row(yk_fit *f)
 static yk_status count_first(const yk_tabular *t)
 {
     uint64_t row;
-    if (!t->source->part.ordered || yk_spec_text(t->spec, "fit", NULL))
+    if (!t->source->part.ordered || yk_spec_text(t->spec, "fit"))
         return YK_OK;
     return t->source->skip_bad
                ? yk_fail(YK_EUSAGE,
@@ -118,7 +118,7 @@ yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context)
         return yk_fail_memory(s->ncolumns * sizeof *f.column, "statistics of columns");
     for (size_t i = 0; i < s->ncolumns; i++)
         f.column[i].number = (double)NAN;
-    st = pass(context, &f, yk_spec_text(t->spec, "fit", NULL));
+    st = pass(context, &f, yk_spec_text(t->spec, "fit"));
     yk_progress_end();
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk_moments *m = &f.column[i].numbers;

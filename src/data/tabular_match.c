@@ -106,7 +106,7 @@ yk_status yk__tabular_unique(const yk_tabular *t)
 static yk_status match_positions(yk_tabular *t)
 {
     const yk_schema *m = t->options.schema, *s = t->own;
-    const char *given = yk_spec_text(t->spec, "header", NULL);
+    const char *given = yk_spec_text(t->spec, "header");
     const yk_schema_column *label = yk_schema_first(m, YK_COLUMN_LABEL);
     if (s->header != m->header && !given)
         return yk_fail(YK_EDATA,
@@ -140,7 +140,7 @@ static yk_status fail_differs(const yk_tabular *t, const char *name, const char 
 /* Roles that options give to columns: those in a list, or those that are in none. */
 static yk_status compare_roles(const yk_tabular *t, bool listed)
 {
-    const bool others = yk_spec_text(t->spec, "numeric", NULL) && !yk_spec_text(t->spec, "categorical", NULL);
+    const bool others = yk_spec_text(t->spec, "numeric") && !yk_spec_text(t->spec, "categorical");
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *own = &t->own->column[i], *c = t->column[i];
         const yk_column_role here = listed ? own->role : YK_COLUMN_CATEGORICAL;
@@ -166,7 +166,7 @@ static char *join(const yk__names *names)
 static yk_status compare_lists(const yk_tabular *t, const yk_schema_column *c, const char *key,
                                const yk__names *here, const yk__names *model)
 {
-    if (!yk_spec_text(t->spec, key, NULL))
+    if (!yk_spec_text(t->spec, key))
         return YK_OK;
     char name[80], *a = join(here), *b = join(model);
     yk_status st = a && b ? YK_OK : yk_fail_memory(1000, "a list");
@@ -186,10 +186,10 @@ static yk_status compare_options(const yk_tabular *t)
                            *label = yk_schema_first(m, YK_COLUMN_LABEL);
     char name[80], here[24], there[24];
     yk_status st;
-    if (number && yk_spec_text(t->spec, "scale", NULL) && s->scale != m->scale)
+    if (number && yk_spec_text(t->spec, "scale") && s->scale != m->scale)
         return fail_differs(t, yk_schema_name(m, number, name), "scale", yk_scale_name[s->scale],
                             yk_scale_name[m->scale]);
-    if (category && yk_spec_text(t->spec, "encode", NULL) && s->encode != m->encode)
+    if (category && yk_spec_text(t->spec, "encode") && s->encode != m->encode)
         return fail_differs(t, yk_schema_name(m, category, name), "encode", yk_encoding_name[s->encode],
                             yk_encoding_name[m->encode]);
     if (yk_schema_hashes(m) && s->features && s->features != m->features) {
@@ -223,7 +223,7 @@ yk_status yk__tabular_match(yk_tabular *t)
         if (c && !label && !weight && !yk_is_feature(c))
             t->column[i] = NULL;
     }
-    if (yk_spec_text(t->spec, "fit", NULL))
+    if (yk_spec_text(t->spec, "fit"))
         yk_note("%s: fit is not needed: the model has the means and values of its training data",
                 t->spec->text);
     return YK_OK;

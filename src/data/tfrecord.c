@@ -202,7 +202,7 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields, 
     static const char *const keys[] = {"label", "index", "value", "field", "image", "weight"};
     const char *name[6];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        name[i] = yk_spec_text(spec, keys[i], NULL);
+        name[i] = yk_spec_text(spec, keys[i]);
         if (name[i] && !*name[i])
             return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
     }

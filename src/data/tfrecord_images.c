@@ -100,7 +100,7 @@ static yk_status probe(const yk_files *files, yk__tfr_images *out, bool *found_o
 
 static bool has_any(const yk_spec *spec, const char *const *keys)
 {
-    while (*keys && !yk_spec_text(spec, *keys, NULL))
+    while (*keys && !yk_spec_text(spec, *keys))
         keys++;
     return *keys;
 }

@@ -430,9 +430,8 @@ static yk_status vw_open(yk_source *source, yk_spec *spec, yk_split split, const
     s->numbers = o->numbers;
     s->ignore_weights = yk_spec_choice(spec, "weights", "ignore", -1) == 0;
     const bool one = yk_spec_choice(spec, "fields", "one", -1) == 0;
-    yk_status st = spec->status
-                       ? spec->status
-                       : yk__words_split(yk_spec_text(spec, "namespaces", NULL), true, &s->namespaces);
+    yk_status st =
+        spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "namespaces"), true, &s->namespaces);
     if (st)
         return st;
     if (o->carry && !o->inspects && strcmp(o->carry, "tag"))

@@ -462,8 +462,7 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
         st = yk_fail(YK_EDATA, "%s: is empty", path);
     else if (!(*map_out = yk_fs_map(fd, *size_out = (size_t)s.st_size)))
         st = yk_fail(YK_ESYSTEM, "%s: cannot map %zu bytes: %s", path, *size_out, strerror(errno));
-    if (fd >= 0)
-        yk_fs_close(fd);
+    yk_fs_close(fd);
     return st;
 }
 

@@ -137,8 +137,7 @@ static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out
     int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not block on a FIFO */
     if (fd < 0 || yk_fs_stat(fd, "", &info, AT_EMPTY_PATH) || !S_ISREG(info.st_mode)) {
         int e = fd < 0 ? errno : EINVAL;
-        if (fd >= 0)
-            yk_fs_close(fd);
+        yk_fs_close(fd);
         return yk_fail_path(path, "cannot open", e);
     }
     *size_out = (uint64_t)info.st_size;
@@ -317,8 +316,7 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, 
         st = yk__checkpoint_name_best(run_dir, best);
     if (!st)
         remove_old(top, run_dir, step, best);
-    if (top >= 0)
-        yk_fs_close(top);
+    yk_fs_close(top);
     if (!st && path_out) {
         free(*path_out);
         *path_out = path;
@@ -336,8 +334,7 @@ static size_t steps_in(const char *run_dir, uint64_t **out)
     char *path = yk__path("%s/%s", run_dir, top_name);
     const int top = path ? yk_dir_open(path, NULL) : -1;
     const size_t n = list_steps(top, true, out);
-    if (top >= 0)
-        yk_fs_close(top);
+    yk_fs_close(top);
     free(path);
     return n;
 }

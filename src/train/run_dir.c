@@ -78,10 +78,8 @@ static yk_status check_entries(const char *dir)
     yk_fs_list_free(names);
     if (!st && saving >= 0)
         st = check_entry(saving, dir, "checkpoints/", ".saving", S_IFDIR);
-    if (fd >= 0)
-        yk_fs_close(fd);
-    if (saving >= 0)
-        yk_fs_close(saving);
+    yk_fs_close(fd);
+    yk_fs_close(saving);
     return st;
 }
 

@@ -223,8 +223,7 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps)
         (text = calloc(1, (size_t)there.st_size + 1)) &&
         yk_fs_read(fd, text, (size_t)there.st_size) != there.st_size)
         *text = '\0';
-    if (fd >= 0)
-        yk_fs_close(fd);
+    yk_fs_close(fd);
     json_t *o = text ? json_loads(text, 0, NULL) : NULL;
     const char *state = json_string_value(json_object_get(o, "state"));
     const bool done = state && strcmp(state, "done") == 0 &&
@@ -267,7 +266,6 @@ yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, cons
         free(all);
         yk_fs_close(fd);
     }
-    if (dir >= 0)
-        yk_fs_close(dir);
+    yk_fs_close(dir);
     return st;
 }
