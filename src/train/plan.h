@@ -20,7 +20,7 @@
 #include "core/plan.h"
 
 /* What is known about the training data; zero: nothing. All are numbers: the processes of a job combine their facts by the maximum
- * of each (cluster_data.c). */
+ * of each (cluster.c). */
 typedef struct {
     uint64_t opened;           /* 1: `sparse` is known */
     uint64_t counted;          /* 1: all are known */

@@ -7,6 +7,9 @@
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
+yk_status yk__plan(yk__trainer *t);          /* for the facts and the topology that are known */
+void yk__set_partition(yk__trainer *t);      /* which process reads which part of the data */
+yk_status yk__share_facts(yk__trainer *t);   /* about the data; all ranks then have the same plan */
 yk_status yk__cluster_ready(yk__trainer *t); /* when training begins */
 void yk__cluster_free(yk__trainer *t);
 
@@ -19,13 +22,6 @@ yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local 
 yk_local_config yk__store_config(const yk__trainer *t);
 yk_status yk__make_store(yk__trainer *t); /* that workers train on, once the first step is known */
 
-/* schema_setup.c */
-/* Opens the training data, from memory or by --data, with the schema that all processes use. *out is NULL on servers other than
- * the chief. */
-yk_status yk__open_training(yk__trainer *t, const yk_memory_data *memory, yk_source_options *o,
-                            yk_source **out);
-yk_status yk__schema_keep(yk__trainer *t); /* for checkpoints, once there is a model */
-
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
 size_t yk__columns_seen(const yk__trainer *t);                /* in training, test and validation data */
@@ -35,12 +31,8 @@ yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of
 yk_status yk__columns_of(const yk__trainer *t, size_t *out);
 /* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
 yk_status yk__sort_keys(yk__trainer *t);
+yk_status yk__schema_keep(yk__trainer *t); /* for checkpoints, once there is a model */
 yk_status yk__make_feed(yk__trainer *t);
-
-/* cluster_data.c */
-yk_status yk__plan(yk__trainer *t);        /* for the facts and the topology that are known */
-void yk__set_partition(yk__trainer *t);    /* which process reads which part of the data */
-yk_status yk__share_facts(yk__trainer *t); /* about the data; all ranks then have the same plan */
 
 /* lr_search.c */
 yk_status yk__lr_search(yk__trainer *t); /* --lr auto: sets the learning rates in t->config and the plan */

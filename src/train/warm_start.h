@@ -1,6 +1,6 @@
 /* --warm-start: a run begins with the parameters and the optimizer state of another run.
  *
- * The chief reads the checkpoint. Its shape is a part of the shape of the data (cluster_data.c): the model has all features of
+ * The chief reads the checkpoint. Its shape is a part of the shape of the data (cluster.c): the model has all features of
  * the earlier run, and possibly new ones. Keys of keyed groups are copied one by one, because a bias comes after the last
  * feature:
  *
