@@ -1,10 +1,8 @@
-/* yoke train in a single process. Jobs of several processes: cli/job.h. */
+/* yoke train: its command line. job.h runs it. */
 #include "cli/arguments.h"
 #include "cli/cli.h"
-#include "cli/failure.h"
 #include "cli/job.h"
 #include "cli/terminal.h"
-#include <stdio.h>
 #include <yoke.h>
 
 enum { MAX_OPTIONS = 128 };
@@ -46,47 +44,6 @@ static void parse(int argc, char **argv, yoke_options *options)
     yk_arguments_parse(&line, argc, argv);
 }
 
-static void print_line(void *context, yoke_log_level level, const char *text)
-{
-    yk_terminal_line(context, level == YOKE_NOTE ? YK_LOG_NOTE : YK_LOG_WARNING, text);
-}
-
-static int show_progress(void *context, const yoke_progress *p)
-{
-    (void)context;
-    yk_terminal_progress(p->text);
-    return 0;
-}
-
-static int print_results(const yoke_run *run, bool json)
-{
-    yk_terminal_progress(NULL);
-    printf("%s%s", json ? yoke_run_summary(run) : yoke_run_text(run), json ? "\n" : "");
-    const int code = yk_cli_exit(yk_cli_flush());
-    if (!code && yoke_run_profile(run))
-        fputs(yoke_run_profile(run), stderr);
-    return code;
-}
-
-static int train(const yoke_options *options)
-{
-    yoke_training training = YOKE_TRAINING_INIT;
-    yoke_run *run;
-    yoke_error error;
-    training.options = options;
-    training.log = print_line;
-    training.progress = show_progress;
-    training.cancel = &yk_cli_stop;
-    training.discard_model = 1;
-    const bool json = yoke_options_get(options, "json");
-    const yoke_status status = yoke_train(&training, &run, &error);
-    if (status && run)
-        yk_failure_print_text(yoke_run_summary(run));
-    const int code = status ? yk_cli_fail(&error) : print_results(run, json);
-    yoke_run_free(run);
-    return code;
-}
-
 int yk_cmd_train(int argc, char **argv)
 {
     yoke_options *options = yoke_options_create();
@@ -95,7 +52,7 @@ int yk_cmd_train(int argc, char **argv)
     parse(argc, argv, options);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     yk_terminal_quiet(yoke_options_get(options, "quiet"));
-    const int code = yk_job_wanted(options) ? yk_job(options, argc, argv) : train(options);
+    const int code = yk_job(options, argc, argv);
     yoke_options_free(options);
     return code;
 }

@@ -13,25 +13,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Whether a launcher started this process. */
-static bool is_process(void)
+/* Whether no engine started this process, and it joins no job. */
+static bool is_first(const yk_config *c)
 {
-    return yk_comm_expected() > 0;
-}
-
-static bool wants_launcher(const yk_config *c)
-{
-    return yk_config_starts_job(c) && !is_process() && !c->join;
-}
-
-bool yk_job_wanted(const yoke_options *options)
-{
-    yk_config c;
-    if (is_process() || yoke_options_get(options, "join"))
-        return true;
-    const bool wanted = !yk_options_resolve(options, true, &c) && wants_launcher(&c);
-    yk_config_fini(&c);
-    return wanted;
+    return yk_comm_expected() == 0 && !c->join;
 }
 
 /* ---- results ---- */
@@ -50,7 +35,7 @@ static yk_status print_results(const yk_config *c, const yk_result *r)
     return st;
 }
 
-/* ---- a process of the job ---- */
+/* ---- this process ---- */
 
 static bool prints_json; /* --json, and there is no launcher that prints the results */
 
@@ -58,10 +43,6 @@ static bool prints_json; /* --json, and there is no launcher that prints the res
 static int leave(yk_config *config, yk_result *result, yk_status st)
 {
     yk_comm *comm = result->comm;
-    char *text = NULL;
-    if (st && comm && yk_comm_rank(comm) == 0 && !yk_result_summary(config, result, &text))
-        yk_failure_print_text(text);
-    free(text);
     const int code = yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
     /* if the job continues without this worker, it has not failed */
     const bool others_continue =
@@ -107,8 +88,10 @@ static void ranked(int rank)
 static int train(yk_config *config)
 {
     yk_result result = {0};
+    char *text = NULL;
     prints_json = config->json && !yk_job_has_launcher();
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives its agent, or mpirun */
+    if (!is_first(config))
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives its agent, or mpirun */
     const yk_train_caller host = {.stop = &yk_cli_stop,
                                   .started = yk_cli_started,
                                   .stage = yk_job_report_stage,
@@ -117,6 +100,10 @@ static int train(yk_config *config)
     yk_status st = yk_train(config, &host, &result);
     if (!st && result.chief)
         st = print_results(config, &result);
+    else if (st && (result.comm ? yk_comm_rank(result.comm) == 0 : is_first(config)) &&
+             !yk_result_summary(config, &result, &text))
+        yk_failure_print_text(text);
+    free(text);
     return leave(config, &result, st);
 }
 
@@ -126,12 +113,11 @@ int yk_job(const yoke_options *options, int argc, char **argv)
     /* the launcher has already warned about options that are ignored */
     const bool silent = yk_comm_expected_rank() > 0 || yk_job_has_launcher();
     yk_status st = yk_options_resolve(options, silent, &config);
-    const bool launch = !st && wants_launcher(&config);
-    if (launch && !config.join) {
+    const bool first = !st && is_first(&config), launch = first && yk_config_starts_job(&config);
+    if (launch)
         st = yk_config_check(&config); /* once, not by every process */
-        if (!st && config.out && strcmp(config.out, "none") && !config.dry_run)
-            st = yk_run_dir_check(config.out); /* the chief takes the lock */
-    }
+    if (!st && first && config.out && strcmp(config.out, "none") && !config.dry_run)
+        st = yk_run_dir_check(config.out); /* the chief takes the lock */
     if (st) {
         yk_result none = {0};
         return leave(&config, &none, st);

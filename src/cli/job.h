@@ -1,8 +1,8 @@
-/* Jobs of several processes: the launcher (`yoke train --launch 4`, `--hosts a,b:2`, `--hostfile FILE`), and the
- * processes that the launcher, mpirun or srun starts.
+/* Runs yoke train: in this process, as a process of a job that the launcher, mpirun or srun has started, or as the launcher
+ * of a job of several processes (`--launch 4`, `--hosts a,b:2`, `--hostfile FILE`).
  *
  * Example:
- *     const int code = yk_job_wanted(options) ? yk_job(options, argc, argv) : train(options);
+ *     const int code = yk_job(options, argc, argv);
  *
  * Signals, exit codes and the exit of a process that has lost its peers are handled here, not in the library.
  *
@@ -19,8 +19,6 @@
 #include "config/config.h"
 #include <yoke.h>
 
-/* Whether this process is part of a job, or should start one. */
-bool yk_job_wanted(const yoke_options *options);
 int yk_job(const yoke_options *options, int argc, char **argv); /* returns the exit status */
 int yk_launch(const yk_config *c, int argc, char **argv);       /* the launcher; returns the exit status */
 

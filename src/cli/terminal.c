@@ -41,7 +41,7 @@ static void clear_line(void)
     line_shown = false;
 }
 
-void yk_terminal_line(void *context, yk_log_level level, const char *text)
+static void print_line(void *context, yk_log_level level, const char *text)
 {
     static const char *const prefix[] = {"", "yoke: warning: ", "yoke: error: "};
     (void)context;
@@ -85,12 +85,6 @@ static void show_progress(void *context, const char *text)
     pthread_mutex_unlock(&lock);
 }
 
-void yk_terminal_progress(const char *text)
-{
-    if (wants_progress(NULL))
-        show_progress(NULL, text);
-}
-
 /* Like messages, tables may contain names from untrusted files. */
 static ssize_t write_clean(void *context, const char *text, size_t n)
 {
@@ -125,6 +119,6 @@ static void clean_stdout(void)
 void yk_terminal_use(void)
 {
     clean_stdout();
-    static const yk_log log = {yk_terminal_line, show_progress, wants_progress, NULL, width};
+    static const yk_log log = {print_line, show_progress, wants_progress, NULL, width};
     yk_log_set(&log);
 }

@@ -15,11 +15,6 @@
 #include <stdbool.h>
 
 void yk_terminal_use(void);
-void yk_terminal_line(void *context, yk_log_level level, const char *text); /* context: ignored */
-
-/* Replaces the progress line; NULL removes it. Does nothing unless stderr is a terminal. */
-void yk_terminal_progress(const char *text);
-
 void yk_terminal_quiet(bool quiet); /* print only warnings and errors */
 
 /* In a job of several processes lines begin with the rank, and only rank 0 prints notes and progress. -1: a single
