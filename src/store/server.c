@@ -93,6 +93,7 @@ void yk_server_free(yk_server *s)
     yk_free(s->read);
     yk_free(s->squares);
     free(s->parts);
+    free(s->parts_op);
     yk_free(s->client);
     yk_free(s);
 }

@@ -124,7 +124,8 @@ struct yk_server {
     bool settled[YK_MAX_JOINED]; /* that worker is a client, or is lost */
     /* A snapshot: the arrays of this server; on server 0 of all servers, one after another. */
     uint32_t *parts;
-    size_t parts_cap;
+    size_t parts_cap, parts_op_cap;
+    yk_op *parts_op; /* of server 0: it receives them */
     uint64_t parts_steps;
     bool parts_some;      /* it has only what an evaluation reads */
     yk__key_list *read;   /* [servers] the keys that evaluations read, on server 0, or here; NULL: all */

@@ -95,22 +95,26 @@ static size_t copy_part(const yk_server *s, yk_local *t, int server, uint32_t *p
     return elements;
 }
 
+enum { MAX_ARRAYS = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
+
 /* Allocates s->parts for the parts of servers first .. end - 1, one after the other. */
 static yk_status allocate_parts(yk_server *s, yk_local *of, int first, int end)
 {
     size_t elements = 16;
     for (int k = first; k < end; k++)
         elements += copy_part(s, of, k, NULL, false);
-    return YK_RESERVE(s->parts, s->parts_cap, elements, "a snapshot") ? YK_ESYSTEM : YK_OK;
+    return YK_RESERVE(s->parts, s->parts_cap, elements, "a snapshot") ||
+                   YK_RESERVE(s->parts_op, s->parts_op_cap, (size_t)(end - first) * MAX_ARRAYS, "a snapshot")
+               ? YK_ESYSTEM
+               : YK_OK;
 }
 
 yk_status yk__snapshot_send(yk_server *s)
 {
-    enum { MAX = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
     if (!snapshot_is_due(s))
         return YK_OK;
     yk_local *t = s->config.table;
-    yk_op op[MAX];
+    yk_op op[MAX_ARRAYS];
     array a;
     int n = 0;
     yk_status st = s->parts_some ? allocate_parts(s, t, s->me, s->me + 1) : YK_OK;
@@ -125,20 +129,34 @@ yk_status yk__snapshot_send(yk_server *s)
               : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
 }
 
-/* Waits for a request to be sent and for its answer. Meanwhile this process sends heartbeats, checks those of servers, and sends
- * what its workers have queued: another server may need it to end the round that the snapshot includes. */
-static yk_status wait_for_part(yk_server *s, yk_op op[2])
+/* Sends s->control to all other servers. */
+static yk_status send_to_all(yk_server *s, const char *what)
+{
+    const yk__control *message = &s->control;
+    const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
+    yk_status st = YK_OK;
+    for (int i = 1; !st && i < s->config.servers; i++)
+        st = yk_comm_send_wait(s->config.comm, i, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
+                               s->config.control_timeout, what);
+    return st;
+}
+
+/* Waits for parts. Meanwhile this process sends heartbeats, checks those of servers, and sends what its workers have queued:
+ * another server may need it to end the round that the snapshot includes. */
+static yk_status wait_for_parts(yk_server *s, int n)
 {
     const yk_server_hooks *h = &s->config.hooks;
     const double began = yk_now();
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     yk_status st = YK_OK;
-    bool sent = false, received = false;
-    while (!st && !(sent && received)) {
-        if ((st = yk_comm_test(s->config.comm, &op[0], &sent)) ||
-            (st = yk_comm_test(s->config.comm, &op[1], &received)) || (sent && received))
+    for (int i = 0; !st && i < n;) {
+        bool received, busy;
+        if ((st = yk_comm_test(s->config.comm, &s->parts_op[i], &received)))
             break;
-        bool busy;
+        if (received) {
+            i++;
+            continue;
+        }
         if (h->poll && (st = h->poll(h->context, &busy)))
             break;
         yk_wait_poll(&w);
@@ -149,31 +167,30 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
         if (!st && yk_now() - began > s->config.timeout)
             st = yk_fail(YK_ELOST,
                          "rank %d sent no snapshot within %.1f s: it has died, is hung, or cannot be reached",
-                         op[1].peer, s->config.timeout);
+                         s->parts_op[i].peer, s->config.timeout);
     }
     return st;
 }
 
+/* All parts are received at the same time: a server that waits until its own was received does not serve. */
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
 {
     s->parts_some = evaluates && s->read;
+    s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
+    s->control.up.flags =
+        (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (s->parts_some ? YK__EVALUATES : 0));
     yk_status st = allocate_parts(s, whole, 0, s->config.servers);
+    if (!st)
+        st = send_to_all(s, "a server to receive the request for a snapshot");
     uint32_t *at = st ? NULL : s->parts + copy_part(s, s->config.table, 0, s->parts, false);
     array a;
-    for (int k = 1; !st && k < s->config.servers; k++) {
-        yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
-        up.flags = (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (s->parts_some ? YK__EVALUATES : 0));
-        yk_op op[2];
-        st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_PURPOSE_CONTROL, &up, sizeof up, &op[0]);
-        for (int i = 0; !st && array_of(s, whole, k, i, &a); i++, at += a.n * a.width) {
+    int n = 0;
+    for (int k = 1; !st && k < s->config.servers; k++)
+        for (int i = 0; !st && array_of(s, whole, k, i, &a); i++, at += a.n * a.width)
             st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * a.n * a.width,
-                              &op[1]);
-            if (!st)
-                st = wait_for_part(s, op);
-        }
-    }
+                              &s->parts_op[n++]);
     s->parts_steps = yk_local_steps(s->config.table);
-    return st;
+    return st ? st : wait_for_parts(s, n);
 }
 
 void yk_server_assemble(const yk_server *s, yk_local *whole)
@@ -306,18 +323,6 @@ yk_status yk__squares_receive(yk_server *s, bool *all_out)
 }
 
 /* ---- messages of server 0 ---- */
-
-/* Sends s->control to all other servers. */
-static yk_status send_to_all(yk_server *s, const char *what)
-{
-    const yk__control *message = &s->control;
-    const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
-    yk_status st = YK_OK;
-    for (int i = 1; !st && i < s->config.servers; i++)
-        st = yk_comm_send_wait(s->config.comm, i, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                               s->config.control_timeout, what);
-    return st;
-}
 
 yk_status yk_server_alive(yk_server *s)
 {
