@@ -22,3 +22,8 @@ run='--model fm:4 --data synth:ctr?examples=4000&features=100000 --steps 300 --e
         expect 0
     done
 }
+
+@test "the threads of an asynchronous process send gradients while others have no examples yet" {
+    in_time 120 train ${run/fm:4/deepfm:4} --launch 2 --servers all --mode async --workers 3
+    expect 0
+}

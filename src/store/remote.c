@@ -23,6 +23,8 @@ static yk_status make_channel(yk_remote *r, yk__remote_channel *l)
     yk_status st = l->queue ? make_mergers(shares, &l->keys) : YK_ESYSTEM;
     if (!st && shares > 1)
         st = make_mergers(servers, &l->united);
+    for (size_t k = 0; l->queue && k < servers; k++)
+        yk_mutex_init(&l->queue[k].lock);
     for (int i = 0; !st && i < YK__MAX_OUTSTANDING; i++) {
         l->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
         l->slot[i].part = yk_alloc(shares, sizeof(yk__part), "the connections to the servers");

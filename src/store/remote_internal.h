@@ -61,6 +61,7 @@ typedef struct {
         size_t pushed_keys; /* the number of keys whose values it contains */
         yk_op op;
     } message[YK__QUEUE_SIZE];
+    yk_mutex lock; /* of new messages: several threads of a channel may send them */
     atomic_uint queued, done;
     unsigned sent;
 } yk__queue;
@@ -78,7 +79,7 @@ typedef struct {
     float *squares;    /* sums of squared values; 0: not in these batches */
     uint32_t *used_at; /* the index among the keys of these batches */
     size_t squares_cap, used_cap;
-    yk_mutex lock;    /* of `open`, and of the messages to server 0, which several threads may send */
+    yk_mutex lock;    /* of `open` */
     yk__queue *queue; /* [servers] */
 } yk__remote_channel;
 

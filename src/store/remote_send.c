@@ -236,11 +236,9 @@ static yk_status send_steps(yk_remote *r, int channel, const yk_remote_pushed *p
     if (request && me == 0)
         request->requested_at = began;
     for (int k = me; !st && k < r->config.servers; k += all) {
-        if (k == 0)
-            yk_mutex_lock(&l->lock); /* another thread may request examples from it */
+        yk_mutex_lock(&l->queue[k].lock); /* another thread may request examples, or be idle */
         st = send_step(r, channel, k, p, request);
-        if (k == 0)
-            yk_mutex_unlock(&l->lock);
+        yk_mutex_unlock(&l->queue[k].lock);
         if (!st && p && track)
             yk_trace_message(track, "push", r->server[k].peer, 0, began, yk_now_ns() - began);
     }
@@ -304,12 +302,15 @@ static yk_status send_control(yk_remote *r, int channel, int first, int end, con
 {
     yk_status st = YK_OK;
     for (int k = first; !st && k < end; k++) {
+        yk__queue *queue = &r->channel[channel].queue[k];
         yk__up *up;
-        if ((st = new_message(r, channel, k, sizeof *up, YK_PURPOSE_CONTROL, &up)))
-            break;
-        *up = *message;
-        up->magic = YK__MAGIC;
-        st = queue_message(r, channel, k);
+        yk_mutex_lock(&queue->lock);
+        if (!(st = new_message(r, channel, k, sizeof *up, YK_PURPOSE_CONTROL, &up))) {
+            *up = *message;
+            up->magic = YK__MAGIC;
+            st = queue_message(r, channel, k);
+        }
+        yk_mutex_unlock(&queue->lock);
     }
     return st;
 }
@@ -329,13 +330,11 @@ static yk_status request_lease(yk_remote *r, int thread, bool idle, yk__up up)
     up.kind = YK__UP_LEASE;
     up.flags = idle ? YK__IDLE : 0;
     up.thread = (uint32_t)thread;
-    yk_mutex_lock(&r->channel[channel].lock); /* the threads of a channel share its messages */
     expect_lease(r, thread);
     yk_status st = send_control(r, channel, 0, 1, &up);
     up.kind = YK__UP_ALIVE; /* tells the other servers that this thread is idle */
     if (!st && idle)
         st = send_control(r, channel, 1, r->config.servers, &up);
-    yk_mutex_unlock(&r->channel[channel].lock);
     return st;
 }
 

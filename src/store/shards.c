@@ -77,8 +77,9 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     yk__shards *s = yk__shards_of(store);
     yk__shards_worker *w = &s->worker[me];
     const yk__channel *c = yk__channel_of(s, me);
-    if (!w->answered || !s->base.ahead)
+    if (!w->taken || (s->rounds && !w->answered))
         take(w);
+    w->taken = false;
     if (!w->answered) {
         yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
         yk_status st = yk__shards_once(s, me, yk__shards_await);
@@ -222,18 +223,21 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     yk_status st = sum_own(s, c, me);
     if (!st && s->keyed && !w->found && !(st = barrier(s, me)))
         st = find_keys(s, me);
-    if (s->base.ahead)
-        take(w);
     if (st || (st = barrier(s, me)))
         return st;
     if (threads_of(c) > 1)
         sum_part(s, c, me);
     if (me == c->first) {
         add_totals(s, c);
+        c->asks = s->rounds || (c->sends && yk_remote_added(s->config.remote, c->first) > 0);
         if (c->sends)
             st = yk_remote_begin_push(s->config.remote, c->first);
     }
-    if (st || (st = barrier(s, me)) || (s->config.clip_norm > 0.0 && (st = yk__shards_once(s, me, clip))))
+    if (st || (st = barrier(s, me)))
+        return st;
+    if ((w->taken = s->base.ahead && c->asks))
+        take(w);
+    if (s->config.clip_norm > 0.0 && (st = yk__shards_once(s, me, clip)))
         return st;
     return c->sends
                ? yk_remote_push_part(s->config.remote, c->first, &c->pushed, me - c->first, threads_of(c))
@@ -263,19 +267,21 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     yk__shards_worker *w = &s->worker[me];
     yk__channel *c = yk__channel_of(s, me);
     (void)action; /* the chief decides */
-    yk_status st = s->base.ahead ? find_keys(s, me) : YK_OK;
+    yk_status st = s->base.ahead && !w->found ? find_keys(s, me) : YK_OK;
     if (s->rounds)
         yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
-    if (!st && me == c->first)
+    if (!st && me == c->first) {
         st = yk__shards_end_step(s, c);
+        c->complete = s->base.ahead && !s->rounds && yk_remote_added(s->config.remote, c->first) > 0;
+    }
     if (!st)
         st = barrier(s, me);
     *out = c->result;
     out->own = w->grad.examples;
     if (!s->config.one_step)
         out->steps = out->own > 0;
-    w->answered = s->rounds && out->examples > 0;            /* otherwise it was the end of an epoch */
-    if ((out->pending || out->examples == 0) && !w->batch.n) /* ask the feed again */
+    w->answered = s->rounds && out->examples > 0; /* otherwise it was the end of an epoch */
+    if ((out->pending || out->examples == 0) && !w->batch.n && !c->complete) /* ask the feed again */
         w->announced = w->found = false;
     return st;
 }
@@ -351,7 +357,7 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
     for (int g = 0; g < config->whole.ngroups; g++)
         s->keyed |= config->whole.group[g].shape.keyed;
     s->rounds = yk_remote_rounds(config->remote);
-    s->base.ahead = s->keyed && s->rounds && !config->steps;
+    s->base.ahead = s->keyed && !config->steps;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     s->channel = yk_alloc((size_t)s->nchannels, sizeof *s->channel, "the workers");
     yk_status st = s->worker && s->channel ? YK_OK : YK_ESYSTEM;
