@@ -6,13 +6,15 @@
  * Each worker has two windows, so memory is bounded whatever the size of the data. A window belongs to one epoch. Its
  * examples follow from its first block and record, so (epoch, block, record, examples used) is a cursor.
  */
-#include "data/feed_reader.h"
+#include "data/feed_internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/perm.h"
 #include "base/rng.h"
 #include "base/sync.h"
+#include "data/formats.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,160 @@ enum { HEAD = 2, EACH = 5 };
  * empty. */
 enum { MAX_EMPTY_EPOCHS = 64 };
 
-typedef yk__stream_cursor cursor;
+/* ---- the examples of one stream, block by block (feed.h describes how streamed data is divided) */
+
+/* Record number `record` of the stream's `ordinal`-th block of the epoch. */
+typedef struct {
+    uint64_t epoch, ordinal, record;
+} cursor;
+
+/* How the data is divided into streams, the same for all readers. */
+typedef struct {
+    yk_dataset *data;
+    const yk_feed_plan *plan;
+    bool by_block; /* each block belongs to one stream; otherwise, each stripe of examples does */
+    /* Resumed with a different number of workers or window size: blocks of `earlier_epoch` that each earlier worker used up. */
+    uint64_t earlier_epoch, *earlier; /* [earlier_workers] */
+    uint64_t earlier_workers;
+} streams_division;
+
+typedef struct {
+    const streams_division *division;
+    int number; /* of the stream; -1: none */
+    cursor at;
+    yk_reader *reader;
+    yk_rows part;
+    size_t part_used;
+    yk_perm order;
+    uint64_t order_epoch;
+} stream_reader;
+
+enum { READ_CHUNK = 256, STRIPE = 64 };
+
+static uint64_t blocks_of(const stream_reader *r)
+{
+    const streams_division *d = r->division;
+    uint64_t n = d->data->source->nblocks, streams = (uint64_t)d->plan->workers;
+    return d->by_block ? (n + streams - 1 - (uint64_t)r->number) / streams : n;
+}
+
+/* The current block of a stream, as its number in the order of the epoch. */
+static uint64_t block_number(const stream_reader *r)
+{
+    const streams_division *d = r->division;
+    return d->by_block ? r->at.ordinal * (uint64_t)d->plan->workers + (uint64_t)r->number : r->at.ordinal;
+}
+
+static bool used_earlier(const stream_reader *r)
+{
+    const streams_division *d = r->division;
+    if (!d->earlier || r->at.epoch != d->earlier_epoch)
+        return false;
+    const uint64_t j = block_number(r);
+    return j / d->earlier_workers < d->earlier[j % d->earlier_workers];
+}
+
+static void close_block(stream_reader *r)
+{
+    yk_reader_free(r->reader);
+    r->reader = NULL;
+    yk_rows_clear(&r->part);
+    r->part_used = 0;
+}
+
+/* Opens the block at r->at.ordinal. */
+static yk_status open_block(stream_reader *r)
+{
+    const streams_division *d = r->division;
+    yk_source *source = d->data->source;
+    if (r->order_epoch != r->at.epoch || !r->order.n) {
+        r->order = yk_perm_make(source->nblocks, yk__epoch_seed(d->plan, r->at.epoch));
+        r->order_epoch = r->at.epoch;
+    }
+    const uint64_t number = block_number(r);
+    return yk_source_read(source, d->plan->in_order ? number : yk_perm_at(&r->order, number), &r->reader);
+}
+
+/* Makes sure that part[part_used] is the record at r->at.record of the open block; *end_out when there is none. */
+static yk_status next_part(stream_reader *r, bool *end_out)
+{
+    size_t got = 1;
+    *end_out = false;
+    while (r->part_used >= r->part.n) {
+        yk_rows_clear(&r->part);
+        r->part_used = 0;
+        yk_status st = yk_reader_next(r->reader, &r->part, READ_CHUNK, &got);
+        if (st)
+            return st;
+        if (got == 0) {
+            *end_out = true;
+            return YK_OK;
+        }
+    }
+    return YK_OK;
+}
+
+/* Skips to record number `record` of the block that was just opened. */
+static yk_status skip_records(stream_reader *r, uint64_t record)
+{
+    bool end = false;
+    while (record) {
+        yk_status st = next_part(r, &end);
+        if (st || end)
+            return st;
+        size_t step = r->part.n - r->part_used;
+        step = step < record ? step : (size_t)record;
+        r->part_used += step;
+        record -= step;
+    }
+    return YK_OK;
+}
+
+/* The owner of the first stripe of a block changes from epoch to epoch, so that every worker gets examples. */
+static bool is_assigned(const stream_reader *r, uint64_t record)
+{
+    uint64_t stripe = record / STRIPE + r->at.epoch;
+    return r->division->by_block || (int)(stripe % (uint64_t)r->division->plan->workers) == r->number;
+}
+
+static void next_block(stream_reader *r)
+{
+    r->at = (cursor){r->at.epoch, r->at.ordinal + 1, 0};
+}
+
+/* Appends some of the next examples to `rows`, or none. *last_out: the epoch is over. */
+static yk_status read_stream(stream_reader *r, yk_rows *rows, bool *last_out)
+{
+    bool end;
+    yk_status st = YK_OK;
+    *last_out = r->at.ordinal >= blocks_of(r);
+    if (*last_out)
+        return YK_OK;
+    if (!r->reader && used_earlier(r)) {
+        next_block(r);
+        return YK_OK;
+    }
+    if (!r->reader && ((st = open_block(r)) || (st = skip_records(r, r->at.record))))
+        return st;
+    if ((st = next_part(r, &end)))
+        return st;
+    if (end) {
+        close_block(r);
+        next_block(r);
+        return YK_OK;
+    }
+    size_t n = 0; /* consecutive records that all belong to this stream, or all do not */
+    const bool take = is_assigned(r, r->at.record);
+    while (r->part_used + n < r->part.n && is_assigned(r, r->at.record + n) == take)
+        n++;
+    if (take && (st = yk_rows_append(rows, &r->part, r->part_used, n)))
+        return st;
+    r->part_used += n;
+    r->at.record += n;
+    return YK_OK;
+}
+
+/* ---- windows */
 
 typedef struct {
     yk_rows rows;
@@ -51,17 +206,17 @@ typedef struct {
     window window[2];
     /* used by the worker */
     int current;
-    cursor here;              /* where the current window begins */
-    size_t used;              /* examples of it that were returned */
-    bool epoch_over;          /* rounds: waits for yk_feed_epoch() */
-    uint64_t empty_epochs;    /* since the last example */
-    uint64_t last[EACH];      /* the cursor after the last batch */
-    yk__stream_reader reader; /* used by the thread: at first of the worker's own stream */
+    cursor here;           /* where the current window begins */
+    size_t used;           /* examples of it that were returned */
+    bool epoch_over;       /* rounds: waits for yk_feed_epoch() */
+    uint64_t empty_epochs; /* since the last example */
+    uint64_t last[EACH];   /* the cursor after the last batch */
+    stream_reader reader;  /* used by the thread: at first of the worker's own stream */
 } stream;
 
 struct stream_feed {
     yk_feed feed;
-    yk__streams_division division;
+    streams_division division;
     size_t window_bytes;
     stream *worker;
 };
@@ -93,7 +248,7 @@ static yk_status fill(stream *s, window *w)
     w->begin = s->reader.at;
     w->last = false;
     while (!w->last && yk_rows_bytes(&w->rows) < f->window_bytes) {
-        if ((st = yk__stream_read(&s->reader, &w->rows, &w->last)))
+        if ((st = read_stream(&s->reader, &w->rows, &w->last)))
             return st;
         yk_mutex_lock(&s->lock);
         bool quit = s->quit;
@@ -131,7 +286,7 @@ static void *read_ahead(void *arg)
     s->finished = true;
     yk_cond_broadcast(&s->changed);
     yk_mutex_unlock(&s->lock);
-    yk__stream_close(&s->reader);
+    close_block(&s->reader);
     return NULL;
 }
 
@@ -391,7 +546,7 @@ yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
     }
     f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
     f->worker = workers;
-    f->division = (yk__streams_division){
+    f->division = (streams_division){
         .data = data, .plan = &f->feed.plan, .by_block = data->source->nblocks >= 4 * (size_t)plan->workers};
     f->window_bytes = plan->window_bytes / (2 * (size_t)plan->workers);
     for (int i = 0; i < plan->workers; i++) {

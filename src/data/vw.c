@@ -22,10 +22,68 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "data/tokens.h"
 #include <math.h>
 #include <stdlib.h>
 #include <strings.h>
+
+/* ---- the bytes that end a name, a value or a namespace in Vowpal Wabbit text: blanks, ':' and '|'. They are found in blocks of 64
+ * bytes before the features are parsed: a loop that finds the end of a token before it begins the next one waits for each result.
+ *
+ *     ends e;
+ *     find_ends(&e, line, end);            // e.at[0 .. e.n - 1], up to the end of the line or until there are enough for now
+ *
+ * *end must be one of these bytes, and the 63 bytes after it must be readable. e.at may include some that are after `end`.
+ */
+enum { MAX_ENDS = 256 };
+
+typedef struct {
+    const char *at[MAX_ENDS + 68]; /* [n] */
+    size_t n;
+} ends;
+
+/* Bit i: byte i of 64 ends a token. */
+static inline uint64_t ends_of_64(const char *p)
+{
+    uint64_t found = 0;
+#ifdef __SSE2__
+    typedef uint8_t bytes __attribute__((vector_size(16)));
+    typedef char mask __attribute__((vector_size(16)));
+    for (int i = 0; i < 4; i++) {
+        bytes x;
+        memcpy(&x, p + 16 * i, sizeof x);
+        const mask hit = (mask)((x <= ' ') | (x == ':') | (x == '|'));
+        found |= (uint64_t)(uint32_t)__builtin_ia32_pmovmskb128(hit) << 16 * i;
+    }
+#else
+    for (int i = 0; i < 8; i++) {
+        const uint64_t low = YK__BYTES(0x7f);
+        uint64_t x;
+        memcpy(&x, p + 8 * i, sizeof x);
+        const uint64_t colon = x ^ YK__BYTES(':'), bar = x ^ YK__BYTES('|');
+        const uint64_t others = (((x & low) + YK__BYTES(0x7f - ' ')) | x) & (((colon & low) + low) | colon) &
+                                (((bar & low) + low) | bar);
+        found |= ((~others & YK__BYTES(0x80)) >> 7) * 0x0102040810204080u >> 56 << 8 * i;
+    }
+#endif
+    return found;
+}
+
+static void find_ends(ends *e, const char *p, const char *end)
+{
+    size_t n = 0;
+    for (; p <= end && n < MAX_ENDS; p += 64) {
+        uint64_t found = ends_of_64(p);
+        do { /* four at a time: the end of a loop over single bits is unpredictable */
+            for (int i = 0; i < 4; i++, found &= found - 1) {
+                e->at[n] = p + __builtin_ctzll(found | (uint64_t)1 << 63);
+                n += found != 0;
+            }
+        } while (found);
+    }
+    e->n = n;
+}
+
+/* ---- the source */
 
 typedef struct {
     yk_text_source text;
@@ -297,12 +355,12 @@ static size_t parse_features(vw_reader *reader, const char *bar, const char *end
     feature *const list = reader->feature;
     uint16_t *const field = ((const vw *)r->base.base.source)->fields ? reader->field : NULL;
     space in = {0};
-    yk__ends e;
+    ends e;
     size_t n = 0;
-    yk__find_ends(&e, bar, end);
+    find_ends(&e, bar, end);
     for (size_t i = 0; e.at[i] != end;) {
         if (i + 2 >= e.n && e.at[e.n - 1] < end) { /* a feature may use two more */
-            yk__find_ends(&e, e.at[i], end);
+            find_ends(&e, e.at[i], end);
             i = 0;
         }
         const char *const p = e.at[i] + 1, *const after = e.at[i + 1];
