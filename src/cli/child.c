@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -43,33 +41,15 @@ void yk_child_catch_signals(void)
     yk_cli_catch_hangup(&action);
 }
 
-/* In the child, after the fork: only async-signal-safe calls. */
-static void exec_self(char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
-{
-    int null = open("/dev/null", O_RDONLY);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-        dup2(log, STDERR_FILENO) < 0)
-        _exit(127);
-    sigprocmask(SIG_SETMASK, mask, NULL);
-    execv("/proc/self/exe", argv);
-    _exit(127);
-}
-
-static yk_status start(char *const *argv, int out, int log)
+static yk_status start(char *const *argv, int log, FILE **out)
 {
     const sigset_t block = yk_cli_stop_signals();
     sigset_t before;
-    sigprocmask(SIG_BLOCK, &block, &before); /* no signal between fork() and setting `running` */
-    yk_status st = YK_OK;
-    pid_t parent = getpid(), pid = yk_cli_stop ? 0 : fork();
-    if (yk_cli_stop)
-        st = yk_fail(YK_ESTOP, "stopped by a signal");
-    else if (pid < 0)
-        st = yk_fail(YK_ESYSTEM, "cannot start a child process: %s", strerror(errno));
-    else if (pid == 0)
-        exec_self(argv, out, log, parent, &before);
-    running = pid > 0 ? pid : 0;
+    pid_t pid = 0;
+    sigprocmask(SIG_BLOCK, &block, &before); /* no signal between starting it and setting `running` */
+    const yk_status st = yk_cli_stop ? yk_fail(YK_ESTOP, "stopped by a signal")
+                                     : yk_child_start("/proc/self/exe", argv, log, out, &pid);
+    running = st ? 0 : pid;
     sigprocmask(SIG_SETMASK, &before, NULL);
     return st;
 }
@@ -150,12 +130,10 @@ yk_status yk_child_run(char *const *argv, const char *dir, const char *log, bool
     const int file = yk_open_in(dir, log, O_RDWR | O_CREAT | (append ? O_APPEND : O_TRUNC));
     if (file < 0)
         return yk_fail_in(dir, log, "cannot write", errno);
-    const int memory = memfd_create("stdout", MFD_CLOEXEC);
-    FILE *results = memory >= 0 ? fdopen(memory, "r") : NULL;
+    FILE *results = NULL;
     yk_limits before, after;
     yk_cgroup_limits("/proc", "/sys", &before);
-    yk_status st = results ? start(argv, memory, file)
-                           : yk_fail(YK_ESYSTEM, "cannot create a file in memory: %s", strerror(errno));
+    const yk_status st = start(argv, file, &results);
     if (!st) {
         const int status = follow(tick, context);
         running = 0;

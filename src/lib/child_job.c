@@ -143,32 +143,30 @@ static char **make_environment(char parent[static 32])
     return all;
 }
 
-static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
+yk_status yk_child_start(const char *program, char *const *argv, int err, FILE **out, pid_t *pid_out)
 {
-    int err[2];
     char parent[32], **environment = make_environment(parent);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
-    const int out = memfd_create("stdout", MFD_CLOEXEC);
-    j->out = out >= 0 ? fdopen(out, "r") : NULL;
-    if (!environment || !j->out || pipe2(err, O_CLOEXEC)) {
+    const int memory = memfd_create("stdout", MFD_CLOEXEC);
+    *out = memory >= 0 ? fdopen(memory, "r") : NULL;
+    if (!environment || !*out) {
         free(environment);
-        return yk_fail(YK_ESYSTEM, "cannot create pipes for %s: %s", program, strerror(errno));
+        return yk_fail(YK_ESYSTEM, "cannot create a file in memory for %s: %s", program, strerror(errno));
     }
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, memory, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int e = posix_spawnp(pid_out, program, &actions, &attributes, command->arg, environment);
+    const int e = posix_spawnp(pid_out, program, &actions, &attributes, argv, environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);
-    close(err[1]);
-    j->err = err[0];
     if (e && !strchr(program, '/'))
         return yk_fail(
             YK_ESYSTEM,
@@ -176,6 +174,17 @@ static yk_status start(job *j, const char *program, const yk_argv *command, pid_
             "PATH (%s); set YOKE_PROGRAM to its path",
             strerror(e));
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
+}
+
+static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
+{
+    int err[2];
+    if (pipe2(err, O_CLOEXEC))
+        return yk_fail(YK_ESYSTEM, "cannot create a pipe for %s: %s", program, strerror(errno));
+    const yk_status st = yk_child_start(program, command->arg, err[1], &j->out, pid_out);
+    close(err[1]);
+    j->err = err[0];
+    return st;
 }
 
 /* ---- output of the child ---- */

@@ -90,6 +90,10 @@ void yk_argv_fini(yk_argv *a);
 /* The last line that begins with '{' in a file; NULL: there is none. The caller frees it. */
 char *yk_last_object(FILE *f);
 
+/* Starts the program. Its stdin is empty, its stderr is `err`, and its stdout is a file in memory, *out, which the caller
+ * closes. It gets SIGTERM when this process ends (YK_PARENT). */
+yk_status yk_child_start(const char *program, char *const *argv, int err, FILE **out, pid_t *pid_out);
+
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out);
 
 #endif
