@@ -29,9 +29,8 @@ typedef struct {
     yk_channel channel;
     struct pollfd source[SOURCES]; /* .fd -1: not used */
     int to[SOURCES];               /* write ends of the pipes, for the ranks; -1: they inherit theirs */
-    char master[512];
-    int listener; /* for rank 0; -1: none */
-    pid_t *pid;   /* [count]; 0: it has ended */
+    int listener;                  /* for rank 0; -1: none */
+    pid_t *pid;                    /* [count]; 0: it has ended */
     int first, count, running;
     double timeout, last_message; /* when the launcher last sent something */
     bool killed;                  /* the launcher has ended the ranks */
@@ -42,8 +41,7 @@ typedef struct {
 
 yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out)
 {
-    yk_text_print(out, "%s%c%s%c%s%c%d%c%d%c%.3f%c", job->directory, 0, job->program, 0, job->master, 0,
-                  job->first, 0, job->last, 0, job->timeout, 0);
+    yk_text_print(out, "%s%c%d%c%d%c%.3f%c", job->directory, 0, job->first, 0, job->last, 0, job->timeout, 0);
     for (char *const *e = job->environment; e && *e; e++)
         yk_text_put(out, *e, strlen(*e) + 1);
     yk_text_put(out, "", 1);
@@ -55,7 +53,7 @@ yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out)
 /* Adds the variables to the environment. The strings point into the frame; the caller frees *words_out. */
 static yk_status read_job(const yk_job_frame *f, char ***words_out, yk_agent_job *out)
 {
-    enum { FIXED = 6 };
+    enum { FIXED = 4 };
     uint64_t first = 0, last = 0;
     size_t n = 0, cap = 0;
     char **word = NULL;
@@ -64,13 +62,11 @@ static yk_status read_job(const yk_job_frame *f, char ***words_out, yk_agent_job
             return free(word), YK_ESYSTEM;
         word[n++] = (char *)at;
     }
-    if (n < FIXED + 1 || !yk_digits(word[3], INT_MAX, &first) || !yk_digits(word[4], INT_MAX, &last) ||
-        !yk_decimal(word[5], &out->timeout) || last < first)
+    if (n < FIXED + 1 || !yk_digits(word[1], INT_MAX, &first) || !yk_digits(word[2], INT_MAX, &last) ||
+        !yk_decimal(word[3], &out->timeout) || last < first)
         return free(word), yk_fail(YK_ESYSTEM, "the launcher sent a malformed job");
     word[n] = NULL;
     out->directory = word[0];
-    out->program = word[1];
-    out->master = word[2];
     out->first = (int)first;
     out->last = (int)last;
     size_t at = FIXED;
@@ -101,19 +97,22 @@ static yk_status allow_open_files(int processes)
 }
 
 /* The agent of rank 0 listens for it: at a Unix socket, on the loopback address, or at any free port of all addresses. */
-static yk_status open_listener(agent *a, const char *master)
+static yk_status open_listener(agent *a)
 {
-    const size_t n = strlen(master);
-    const bool local = strncmp(master, "unix:", 5) == 0 || strncmp(master, "127.", 4) == 0;
-    snprintf(a->master, sizeof a->master, "%s", master);
-    if (a->first > 0)
+    char master[512];
+    const char *given = getenv("YOKE_MASTER");
+    const size_t n = given ? strlen(given) : 0;
+    if (a->first > 0 || n < 2)
         return YK_OK;
-    const yk_status st = yk_socket_listen(local ? master : "[::]:0", &a->listener);
+    const bool local = strncmp(given, "unix:", 5) == 0 || strncmp(given, "127.", 4) == 0;
+    const yk_status st = yk_socket_listen(local ? given : "[::]:0", &a->listener);
     if (st)
         return st;
-    if (n >= 2 && strcmp(master + n - 2, ":0") == 0)
-        snprintf(a->master, sizeof a->master, "%.*s%d", (int)n - 1, master, yk_socket_port(a->listener));
-    yk_channel_send(&a->channel, YK_FRAME_MASTER, 0, a->master, strlen(a->master));
+    snprintf(master, sizeof master, "%s", given);
+    if (strcmp(given + n - 2, ":0") == 0)
+        snprintf(master, sizeof master, "%.*s%d", (int)n - 1, given, yk_socket_port(a->listener));
+    setenv("YOKE_MASTER", master, 1);
+    yk_channel_send(&a->channel, YK_FRAME_MASTER, 0, master, strlen(master));
     return YK_OK;
 }
 
@@ -142,7 +141,6 @@ static void exec_rank(const agent *a, const yk_agent_job *job, int index, pid_t 
     yk_env_set_number("YOKE_LOCAL_RANK", index);
     yk_env_set_number("YOKE_LOCAL_SIZE", a->count);
     yk_env_set_number("YOKE_STATUS_FD", a->to[STATUS]);
-    setenv("YOKE_MASTER", a->master, 1);
     fcntl(a->to[STATUS], F_SETFD, 0);
     unsetenv("YOKE_LISTEN_FD");
     if (a->first + index == 0) {
@@ -150,8 +148,8 @@ static void exec_rank(const agent *a, const yk_agent_job *job, int index, pid_t 
         fcntl(a->listener, F_SETFD, 0);
     }
     set_signals(a);
-    execv(job->program, job->argv);
-    fprintf(stderr, "yoke: error: cannot run %s: %s\n", job->program, strerror(errno));
+    execv("/proc/self/exe", job->argv);
+    fprintf(stderr, "yoke: error: cannot run /proc/self/exe: %s\n", strerror(errno));
     _exit(127);
 }
 
@@ -164,8 +162,7 @@ static yk_status start_ranks(agent *a, const yk_agent_job *job)
     a->timeout = job->timeout;
     if (chdir(job->directory))
         return yk_fail(YK_ESYSTEM, "cannot change to the directory %s: %s", job->directory, strerror(errno));
-    if ((st = allow_open_files((int)yk_env_number("YOKE_SIZE", a->count))) ||
-        (st = open_listener(a, job->master)))
+    if ((st = allow_open_files((int)yk_env_number("YOKE_SIZE", a->count))) || (st = open_listener(a)))
         return st;
     if (!(a->pid = calloc((size_t)a->count, sizeof *a->pid)))
         return yk_fail_memory((size_t)a->count * sizeof *a->pid, "the processes of a job");

@@ -5,11 +5,12 @@
  *
  * Example:
  *     yk_text t = {0};
- *     yk_agent_job job = {.directory = "/home/x", .program = "/proc/self/exe", .master = "unix:job-1", .last = 3, .timeout = 60.0};
+ *     yk_agent_job job = {.directory = "/home/x", .last = 3, .timeout = 60.0};
  *     yk_agent_job_write(&job, &t);                        // the payload of YK_FRAME_START
  *     const int code = yk_agent((yk_channel){.in = fd, .out = fd}, false); // in the agent: runs until its ranks have ended
  *
- * The agent that starts rank 0 opens the socket at which rank 0 listens, so that the others need not wait for it. Each rank
+ * The agent that starts rank 0 opens the socket at which rank 0 listens, so that the others need not wait for it. YOKE_MASTER in
+ * the environment is "unix:NAME", or "HOST:PORT"; with port 0, that agent chooses one. Each rank runs this program, and
  * has YOKE_RANK, YOKE_LOCAL_RANK, YOKE_LOCAL_SIZE, YOKE_MASTER and YOKE_STATUS_FD (job_status.h) in its environment, and rank
  * 0 YOKE_LISTEN_FD.
  *
@@ -26,8 +27,7 @@
 
 /* Borrowed. */
 typedef struct {
-    const char *directory, *program;
-    const char *master;       /* "unix:NAME", or "HOST:PORT"; port 0: the agent of rank 0 chooses one */
+    const char *directory;
     int first, last;          /* ranks */
     double timeout;           /* of the launcher's heartbeats, in seconds; 0: none */
     char *const *environment; /* "NAME=VALUE" ..., NULL */

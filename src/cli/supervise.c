@@ -250,12 +250,11 @@ static void start_ranks(yk_supervisor *s, yk_host_agent *a)
     yk_text t = {0};
     yk_argv_add(&environment, "YOKE_SIZE=%d", s->plan->processes);
     yk_argv_add(&environment, "YOKE_TOKEN=%s", s->token);
+    yk_argv_add(&environment, "YOKE_MASTER=%s", s->master);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]))
             yk_argv_add(&environment, "%s=%s", names[i], getenv(names[i]));
     const yk_agent_job job = {.directory = getcwd(directory, sizeof directory) ? directory : "/",
-                              .program = "/proc/self/exe",
-                              .master = s->master,
                               .first = a->first,
                               .last = a->last,
                               .timeout = a->ops->remote ? heartbeat_timeout(s) : 0.0,
