@@ -158,8 +158,8 @@ static inline yk_status server_or_client(void *context, int rank)
     job *j = context;
     st = rank < SERVERS ? serve(j, comm, rank) : be_client(j, comm, rank - SERVERS);
     for (int i = 0; i < YK_PURPOSES; i++) {
-        j->sent += yk_comm_traffic(comm)[i].sent;
-        j->received += yk_comm_traffic(comm)[i].received;
+        j->sent += yk_comm_counted(comm)->traffic[i].sent;
+        j->received += yk_comm_counted(comm)->traffic[i].received;
     }
     yk_comm_stop(comm, !st);
     return st;

@@ -53,7 +53,7 @@ static yk_status two_ranks(void *context, int rank)
     WANT(rank != 0 || (p.n == 2 && p.bytes[1] == strlen("one, which is longer")));
     yk_comm_pieces_free(&p);
     TRY(yk_comm_barrier(c, 8.0, "the end"));
-    traffic[rank] = yk_comm_traffic(c)[YK_PURPOSE_CONTROL];
+    traffic[rank] = yk_comm_counted(c)->traffic[YK_PURPOSE_CONTROL];
     yk_comm_stop(c, true);
     return YK_OK;
 }

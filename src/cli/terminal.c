@@ -1,7 +1,7 @@
 #include "cli/terminal.h"
 
 #include "base/number.h"
-#include <errno.h>
+#include "cli/channel.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,12 +96,8 @@ static ssize_t write_clean(void *context, const char *text, size_t n)
             m--;
         memcpy(part, text + done, m);
         yk_log_clean(part, m);
-        for (size_t at = 0; at < m;) {
-            const ssize_t now = write(STDOUT_FILENO, part + at, m - at);
-            if (now < 0 && errno != EINTR)
-                return 0;
-            at += now > 0 ? (size_t)now : 0;
-        }
+        if (!yk_write_all(STDOUT_FILENO, part, m))
+            return 0;
     }
     return (ssize_t)n;
 }

@@ -139,8 +139,8 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
         return st;
     }
     *out = c;
-    if (!(c->sent_to = calloc((size_t)c->size, sizeof *c->sent_to)))
-        return yk_fail_memory((size_t)c->size * sizeof *c->sent_to, "the processes");
+    if (!(c->counts.sent_to = calloc((size_t)c->size, sizeof *c->counts.sent_to)))
+        return yk_fail_memory((size_t)c->size * sizeof *c->counts.sent_to, "the processes");
     if (r.size > 1 && c->size == 1)
         return yk_fail(YK_EUSAGE,
                        "the launcher started %d processes, but each has an MPI_COMM_WORLD of its own: the "
@@ -166,7 +166,7 @@ void yk_comm_stop(yk_comm *c, bool clean)
         c->joined.ops->stop(c->joined.self);
     yk__joins_free(c);
     free(c->address);
-    free(c->sent_to);
+    free(c->counts.sent_to);
     free(c->last_heartbeat);
     free(c->heartbeat_op);
     free(c);
@@ -234,19 +234,10 @@ const char *yk_comm_library(const yk_comm *c)
 {
     return c->library;
 }
-const yk_traffic *yk_comm_traffic(const yk_comm *c)
-{
-    return c->traffic;
-}
 
-const uint64_t *yk_comm_sent_to(const yk_comm *c)
+const yk_comm_counts *yk_comm_counted(const yk_comm *c)
 {
-    return c->sent_to;
-}
-
-const uint64_t *yk_comm_values_sent(const yk_comm *c)
-{
-    return c->values_sent;
+    return &c->counts;
 }
 
 /* ---- messages ---- */
@@ -268,10 +259,10 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
     if (code)
         return yk__transport_error(c, code, "cannot send to", peer);
     op->active = true;
-    c->traffic[why].sent += bytes;
-    c->traffic[why].messages_sent++;
+    c->counts.traffic[why].sent += bytes;
+    c->counts.traffic[why].messages_sent++;
     if (peer < c->size)
-        c->sent_to[peer] += bytes;
+        c->counts.sent_to[peer] += bytes;
     return YK_OK;
 }
 
@@ -292,7 +283,7 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
 void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
                             unsigned messages)
 {
-    yk_traffic *a = &c->traffic[from], *b = &c->traffic[to];
+    yk_traffic *a = &c->counts.traffic[from], *b = &c->counts.traffic[to];
     *(incoming ? &a->received : &a->sent) -= bytes;
     *(incoming ? &b->received : &b->sent) += bytes;
     *(incoming ? &a->messages_received : &a->messages_sent) -= messages;
@@ -301,7 +292,7 @@ void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpo
 
 void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages)
 {
-    yk_traffic *a = &c->traffic[why];
+    yk_traffic *a = &c->counts.traffic[why];
     a->received += bytes_in;
     a->sent += bytes_out;
     a->messages_received += messages;
@@ -310,7 +301,7 @@ void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t by
 
 void yk_comm_count_values(yk_comm *c, int group, size_t bytes)
 {
-    c->values_sent[group] += bytes;
+    c->counts.values_sent[group] += bytes;
 }
 
 yk_status yk_comm_check(const yk_comm *c)
@@ -340,8 +331,8 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
     op->active = false;
     if (op->incoming) {
         op->bytes = bytes;
-        c->traffic[op->purpose].received += op->bytes;
-        c->traffic[op->purpose].messages_received++;
+        c->counts.traffic[op->purpose].received += op->bytes;
+        c->counts.traffic[op->purpose].messages_received++;
     }
     return YK_OK;
 }

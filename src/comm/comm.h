@@ -47,6 +47,13 @@ typedef struct {
     uint64_t messages_sent, messages_received;
 } yk_traffic;
 
+/* What a process has sent and received so far. */
+typedef struct {
+    yk_traffic traffic[YK_PURPOSES];
+    uint64_t values_sent[YK_MAX_GROUPS]; /* bytes, as counted by yk_comm_count_values() */
+    uint64_t *sent_to;                   /* [size] bytes of messages to each rank of the job */
+} yk_comm_counts;
+
 /* A message in flight. Owned by the caller, which must not move it until the operation is done. */
 typedef struct {
     uint64_t request; /* the transport's handle */
@@ -102,11 +109,8 @@ int yk_comm_ranks_here(const yk_comm *c, int first, int count);
 /* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */
 int yk_comm_sharing(const yk_comm *c);
 void yk_comm_set_sharing(yk_comm *c, int processes);
-const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
-const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
-const uint64_t *yk_comm_sent_to(const yk_comm *c);   /* [size] bytes of messages to each rank of the job */
-/* [YK_MAX_GROUPS] the bytes sent as values of each parameter group, as counted by yk_comm_count_values() */
-const uint64_t *yk_comm_values_sent(const yk_comm *c);
+const char *yk_comm_library(const yk_comm *c); /* "Open MPI v4.1.4 ..." */
+const yk_comm_counts *yk_comm_counted(const yk_comm *c);
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                        yk_op *op);

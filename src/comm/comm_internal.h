@@ -36,9 +36,7 @@ struct yk_comm {
     int sharing;                /* processes that share the cores of this one; 0: those on its host */
     yk_threads allows;          /* which threads may call the transport */
     bool processes;             /* each rank is a separate process */
-    yk_traffic traffic[YK_PURPOSES];
-    uint64_t values_sent[YK_MAX_GROUPS];
-    uint64_t *sent_to; /* [size] bytes */
+    yk_comm_counts counts;
     char library[96];
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */

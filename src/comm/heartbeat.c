@@ -34,7 +34,7 @@ static yk_status handle(yk_comm *c, double now)
             code = c->ops->recv_matched(c->self, there.peer, YK__TAG_HEARTBEAT, &beat, sizeof beat);
         if (code)
             return yk__transport_error(c, code, "cannot receive a heartbeat", YK_ANY);
-        yk_traffic *t = &c->traffic[YK_PURPOSE_CONTROL];
+        yk_traffic *t = &c->counts.traffic[YK_PURPOSE_CONTROL];
         t->received += sizeof beat;
         t->messages_received++;
         c->last_heartbeat[there.peer] = beat == LAST ? HUGE_VAL : now; /* it sends no more */

@@ -247,8 +247,8 @@ yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk
     c->servers = n;
     c->stopped_timeout = timeout;
     snprintf(c->library, sizeof c->library, "native");
-    if (!(c->sent_to = calloc(1, sizeof *c->sent_to)))
-        return yk_fail_memory(sizeof *c->sent_to, "the servers of the job");
+    if (!(c->counts.sent_to = calloc(1, sizeof *c->counts.sent_to)))
+        return yk_fail_memory(sizeof *c->counts.sent_to, "the servers of the job");
     yk_startup_enter(startup, YK_STARTUP_BUSY, "connecting to the job");
     yk_status st = yk_native_connect(server, n, token, timeout, &c->joined);
     yk_startup_enter(startup, YK_STARTUP_WAITING, "");

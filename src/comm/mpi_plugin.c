@@ -20,16 +20,14 @@ typedef struct request {
     struct request *next, **at;
 } request;
 
-static request *pending, *unused;
+static request *pending;
 
 static request *new_request(bool incoming, uint64_t *handle_out)
 {
-    request *r = unused ? unused : malloc(sizeof *r);
+    request *r = malloc(sizeof *r);
     *handle_out = (uintptr_t)r;
     if (!r)
         return NULL;
-    if (r == unused)
-        unused = r->next;
     *r = (request){MPI_REQUEST_NULL, incoming, pending, &pending};
     if (pending)
         pending->at = &r->next;
@@ -40,8 +38,7 @@ static void free_request(request *r)
 {
     if ((*r->at = r->next))
         r->next->at = r->at;
-    r->next = unused;
-    unused = r;
+    free(r);
 }
 
 /* ---- start and end ---- */

@@ -20,7 +20,7 @@ static const char alive = 0, ready = 1, none_lost = 0, some_lost = 1;
 
 yk_bytes yk__bytes_total(const yk_comm *c)
 {
-    const yk_traffic *traffic = yk_comm_traffic(c);
+    const yk_traffic *traffic = yk_comm_counted(c)->traffic;
     yk_bytes all = {0};
     for (int p = 0; p < YK_PURPOSES; p++) {
         all.sent += traffic[p].sent;
@@ -34,11 +34,11 @@ void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_repor
     *out = (yk_rank_report){.process = *self,
                             .host = o->host_of ? o->host_of[o->c.rank] : -1,
                             .cpu_seconds = (double)clock() / CLOCKS_PER_SEC};
-    memcpy(out->traffic, yk_comm_traffic(o->c.comm), sizeof out->traffic);
+    memcpy(out->traffic, yk_comm_counted(o->c.comm)->traffic, sizeof out->traffic);
     for (int i = 0; o->host_of && i < o->c.ranks; i++)
         if (o->host_of[i] < YK_MAX_HOSTS)
-            out->sent_to[o->host_of[i]] += yk_comm_sent_to(o->c.comm)[i];
-    memcpy(out->values_sent, yk_comm_values_sent(o->c.comm), sizeof out->values_sent);
+            out->sent_to[o->host_of[i]] += yk_comm_counted(o->c.comm)->sent_to[i];
+    memcpy(out->values_sent, yk_comm_counted(o->c.comm)->values_sent, sizeof out->values_sent);
     const yk_bytes all = yk__bytes_total(o->c.comm);
     out->process.bytes_sent = all.sent;
     out->process.bytes_received = all.received;
