@@ -213,6 +213,11 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     try predict --checkpoint named --data csv:new.csv --id id --with os,city
     expect 0
     [ "$(head -n 1 out)" = id,os,city,probability,class ]
+    mv out once
+    try predict --checkpoint named --data csv:new.csv --id id --with id,os,os,city # as many as the file has, but some twice
+    expect 0
+    cut -d, -f 2,4- out | tail -n +4 | cmp - <(tail -n +4 once)
+    mv once out
     tail -n +2 out | sed 's/"u,""1"""/u1/' | awk -F, '{ print $4; if ($5 != ($4 >= 0.5 ? "yes" : "no")) exit 1 }' >p
     cmp p expected
     tail -n +2 out | cut -d, -f1-3 >cells
@@ -264,6 +269,37 @@ END
     expect 2 "the model was trained on libsvm data, whose features are not those of csv"
     try train --model logreg --data a.libsvm --test "csv:day1.csv?categorical=city,os&ignore=id" --out none
     expect 2 "whose features are not those of csv"
+}
+
+@test "options that decide what the features are: base of libsvm and vw, namespaces of vw" {
+    awk 'BEGIN { srand(3); for (i = 0; i < 300; i++) { a = rand(); b = rand(); c = rand(); y = a - b > 0.1 * (rand() - 0.5)
+        print y, (i % 3 ? "0:" a : ""), "1:" b, "2:" c >"a.libsvm"; print y, "1:" b, "2:" c >"b.libsvm"
+        print y, "2:" b, "3:" c >"c.libsvm"
+        print y " |user u" int(9 * a) " |ad a" int(9 * b) >"a.vw" } }'
+    learn zero 'libsvm:a.libsvm?base=0'
+    for data in b.libsvm libsvm:b.libsvm 'libsvm:b.libsvm?base=0'; do
+        try predict --checkpoint zero --data "$data"
+        expect 0
+        cp out "${data##*[:.]}"
+    done
+    cmp libsvm 'libsvm?base=0'
+    try eval --checkpoint zero --data a.libsvm # has indices 0
+    expect 0
+    try train --model logreg --data 'libsvm:a.libsvm?base=0' --test b.libsvm --json --quiet --out none --epochs 3
+    expect 0
+    auc=$(field test_auc)
+    try train --model logreg --data 'libsvm:a.libsvm?base=0' --test 'libsvm:c.libsvm?base=1' --json --quiet --out none --epochs 3 # describes the file
+    expect 0
+    holds "$auc > 0.6 and $auc == $(field test_auc)"
+    learn more libsvm:a.libsvm --warm-start zero --launch 2
+    try inspect more
+    expect 0
+    grep -q "index 0 " out
+    learn fields 'vw:a.vw?namespaces=user,ad' --model deepfm:4 --hash-bits 10
+    try predict --checkpoint fields --data vw:a.vw
+    expect 0
+    try predict --checkpoint fields --data 'vw:a.vw?namespaces=ad,user'
+    expect 2 "namespaces is ad,user here, but user,ad in the model: leave out this option"
 }
 
 @test "a binary cache keeps the schema of a table" {

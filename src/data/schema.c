@@ -43,6 +43,7 @@ void yk_schema_free(yk_schema *s)
     free(s->column);
     free(s->format);
     free(s->fit);
+    free(s->options);
     free(s->standardize);
     free(s->log_of);
     yk_free(s->values.slot);
@@ -234,6 +235,8 @@ char *yk_schema_write(const yk_schema *s)
     for (size_t i = 0; i < s->ncolumns; i++)
         put_column(j, s, &s->column[i]);
     yk_json_end(j);
+    if (s->options)
+        yk_json_text(j, "options", s->options);
     if (s->height) {
         yk_json_object(j, "image");
         YK_JSON_INTS(j, {"channels", (int64_t)s->channels}, {"height", (int64_t)s->height},
@@ -306,7 +309,8 @@ static bool get_all(const json_t *from, yk_schema *s)
     const json_t *columns = json_object_get(from, "columns"), *classes = json_object_get(from, "classes"),
                  *image = json_object_get(from, "image");
     const char *standardize = json_string_value(json_object_get(from, "standardize")),
-               *fit = json_string_value(json_object_get(from, "fit"));
+               *fit = json_string_value(json_object_get(from, "fit")),
+               *options = json_string_value(json_object_get(from, "options"));
     int encode = 0, scale = 0;
     bool ok = json_array_size(columns) <= YK_SCHEMA_MAX_COLUMNS;
     for (size_t i = 0; ok && i < json_array_size(columns); i++)
@@ -326,7 +330,8 @@ static bool get_all(const json_t *from, yk_schema *s)
     s->channels = (size_t)json_integer_value(json_object_get(image, "channels"));
     s->height = (size_t)json_integer_value(json_object_get(image, "height"));
     s->width = (size_t)json_integer_value(json_object_get(image, "width"));
-    if ((standardize && !(s->standardize = strdup(standardize))) || (fit && !(s->fit = strdup(fit))))
+    if ((standardize && !(s->standardize = strdup(standardize))) || (fit && !(s->fit = strdup(fit))) ||
+        (options && !(s->options = strdup(options))))
         return false;
     return n >= 0 && n <= UINT32_MAX && features >= 0 && features <= UINT32_MAX && !yk_schema_finish(s) &&
            s->features == (uint64_t)features && (!s->ncolumns || s->features > s->numeric || !s->categories);

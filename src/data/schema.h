@@ -85,6 +85,7 @@ typedef struct yk_schema {
     float *log_of; /* [YK_SCHEMA_LOGS] YK_SCALE_LOG: logarithms of small integers */
     size_t height, width, channels;
     char *fit;         /* how images of other sizes were scaled: "crop"; owned. NULL: they were not */
+    char *options;     /* of the spec, which all data of the model needs: yk_spec_kept(); owned. NULL: none */
     char *standardize; /* of images, as in the metadata of a model; owned. NULL: not known */
 } yk_schema;
 

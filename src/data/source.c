@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "base/rng.h"
 #include "data/files.h"
+#include "data/schema.h"
 #include "data/text.h"
 #include "format/idx.h"
 #include "format/input.h"
@@ -212,6 +213,8 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     if (!st && s->ops->options)
         st = yk_spec_check(&s->parsed, s->ops->options);
     if (!st)
+        st = yk_spec_kept(&s->parsed, &s->kept);
+    if (!st)
         st = s->ops->open(s, &s->parsed, s->part.on && s->ops->two_sets ? YK_SPLIT_TRAIN : split, o);
     if (!st && s->part.on) {
         yk__split_apply(s);
@@ -233,8 +236,13 @@ yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_
     if (st)
         return st;
     const char *name = spec.format;
+    const yk_schema *model = options ? options->images : NULL;
     if (!*name)
         st = detect(spec.where, &name);
+    if (!st && model && model->options && !strcmp(model->format, name)) {
+        st = yk_spec_inherit(&spec, model->options);
+        name = model->format; /* that of the spec is gone */
+    }
     if (!st)
         st = open_format(&spec, name, split, options ? options : &none, out);
     yk_spec_fini(&spec);
@@ -255,6 +263,7 @@ void yk_source_free(yk_source *s)
     if (s->ops->free)
         s->ops->free(s);
     yk_spec_fini(&s->parsed);
+    free(s->kept);
     yk_positions_fini(&s->own_positions);
     tdestroy(s->bad_seen, free_noop);
     free(s->first_row);

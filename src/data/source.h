@@ -66,7 +66,7 @@ typedef struct {
     yk_fields fields;
     /* The schema of a model: columns and encodings are those (tabular.h). Borrowed: it must outlive the source. NULL: none */
     const struct yk_schema *schema;
-    const struct yk_schema *images; /* the same, for the size of images */
+    const struct yk_schema *images; /* the same, for the size of images, and for options of its format */
     /* "id,city", or "*" for all: columns of a table whose texts are needed with the rows (yk_reader_cell). NULL: none */
     const char *carry;
     bool inspects; /* yoke data inspect: a label, and roles of columns with texts, need not be given */
@@ -107,6 +107,7 @@ struct yk_source {
     const yk_source_ops *ops;
     const char *spec; /* as given */
     yk_spec parsed;   /* owned, with `spec` and the texts of options; empty without a spec */
+    char *kept;       /* owned: yk_spec_kept(), for other data of the model */
     yk_rows_kind kind;
     size_t nblocks;
     uint64_t bytes;             /* to read; 0 for generated data */

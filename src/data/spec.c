@@ -1,6 +1,7 @@
 #include "data/formats.h"
 
 #include "base/number.h"
+#include "base/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,6 +171,49 @@ yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
             return yk_fail(YK_EUSAGE, "%s: unknown option %s; the options are: %s%ssplit", spec->text,
                            spec->option[i].key, known_keys, *known_keys ? " " : "");
     return YK_OK;
+}
+
+static const char *const kept_key[] = {"base", "namespaces"};
+
+yk_status yk_spec_kept(const yk_spec *spec, char **out)
+{
+    yk_text t = {0};
+    for (size_t i = 0; i < sizeof kept_key / sizeof *kept_key; i++) {
+        const char *value = yk_spec_text(spec, kept_key[i]);
+        if (value)
+            yk_text_print(&t, "%s%s=%s", t.n ? "&" : "", kept_key[i], value);
+    }
+    const yk_status st = t.status;
+    *out = yk_text_take(&t);
+    return st;
+}
+
+yk_status yk_spec_inherit(yk_spec *spec, const char *kept)
+{
+    yk_spec model, all;
+    yk_text t = {0};
+    yk_text_print(&t, "model:?%s", kept);
+    yk_status st = t.status ? t.status : yk_spec_parse(t.s, &model);
+    yk_text_fini(&t);
+    if (st)
+        return st;
+    yk_text_print(&t, "%s", spec->text);
+    for (size_t i = 0; i < model.noptions && !st; i++) {
+        const char *key = model.option[i].key, *value = model.option[i].value,
+                   *given = yk_spec_text(spec, key);
+        if (!given)
+            yk_text_print(&t, "%c%s=%s", spec->noptions || i ? '&' : '?', key, value);
+        else if (strcmp(given, value) && strcmp(key, "base"))
+            st = yk_fail(YK_EUSAGE, "%s: %s is %s here, but %s in the model: leave out this option",
+                         spec->text, key, given, value);
+    }
+    if (!st && !(st = t.status) && !(st = yk_spec_parse(t.s, &all))) {
+        yk_spec_fini(spec);
+        *spec = all;
+    }
+    yk_text_fini(&t);
+    yk_spec_fini(&model);
+    return st;
 }
 
 yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t max)

@@ -40,4 +40,10 @@ int yk_spec_choice(yk_spec *spec, const char *key, const char *choices, int fall
 const char *yk_spec_text(const yk_spec *spec, const char *key); /* NULL: not given */
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys);
 
+/* Options that all data of a model needs, because they decide what its features and classes are: "base=0&namespaces=user,ad". The
+ * caller frees it; NULL: none are given. */
+yk_status yk_spec_kept(const yk_spec *spec, char **out);
+/* Adds those of a model that are not given. Another list of namespaces is an error; another base describes another file. */
+yk_status yk_spec_inherit(yk_spec *spec, const char *kept);
+
 #endif

@@ -250,7 +250,7 @@ static yk_status choose_weight(yk_tabular *t)
 
 static yk_status choose_carried(yk_tabular *t)
 {
-    const bool all = t->options.carry && !strcmp(t->options.carry, "*");
+    const bool all = t->carries_all = t->options.carry && !strcmp(t->options.carry, "*");
     yk__names words = {0};
     yk_status st = yk__words_split(t->options.carry, true, &words);
     const size_t n = all ? t->own->ncolumns : words.n;
@@ -310,7 +310,7 @@ yk_status yk_carried_row(yk_carried *c, const yk_tabular *t)
 
 void yk_carried_put(yk_carried *c, const yk_tabular *t, size_t i, const char *text, size_t n)
 {
-    const bool all = t->ncarry == t->own->ncolumns && t->carry[i] == i; /* few searches */
+    const bool all = t->carries_all; /* no search */
     for (size_t k = all ? i : 0; k < (all ? i + 1 : t->ncarry); k++)
         if (t->carry[k] == i) {
             c->at[c->n - t->ncarry + k] = c->text.n;

@@ -34,6 +34,7 @@ typedef struct yk_tabular {
     const yk_schema *schema; /* by which rows are encoded: `own`, or that of the model; borrowed */
     const yk_schema_column **column; /* [own->ncolumns] the column of `schema`; NULL: not used */
     size_t ncarry, *carry;           /* columns of the file: yk_source_options.carry, in that order */
+    bool carries_all;                /* in the order of the file */
     bool fields;                     /* rows have field numbers */
     bool labeled;                    /* the file has a label that is read */
     atomic_uint labels_seen;

@@ -56,11 +56,17 @@ static yk_status continue_schema(yk__trainer *t, yk_source_options *o)
     return st;
 }
 
+/* Of a table, or what is known about other formats. The source owns its texts. */
+static yk_schema plain_schema(const yk_source *s)
+{
+    return s->schema ? *s->schema : (yk_schema){.format = (char *)yk_source_format(s), .options = s->kept};
+}
+
 /* The schema as JSON, with what is known about images. */
 static yk_status write_schema(yk__trainer *t)
 {
     const yk_source *s = t->train.source;
-    yk_schema all = s->schema ? *s->schema : (yk_schema){.format = (char *)yk_source_format(s)};
+    yk_schema all = plain_schema(s);
     char standardize[YK_STANDARDIZE_TEXT];
     yk_net_options_standardize_text(&t->model->shape.net, standardize);
     if (s->height) {
@@ -87,7 +93,8 @@ static yk_status broadcast(yk__trainer *t, void *buf, size_t bytes)
 /* From the chief to all. If the chief cannot open the data, the others find out why by themselves. */
 static yk_status share_schema(yk__trainer *t, const yk_source *s)
 {
-    char *text = s && s->schema ? yk_schema_write(s->schema) : NULL;
+    const yk_schema plain = s ? plain_schema(s) : (yk_schema){0};
+    char *text = plain.ncolumns || plain.options ? yk_schema_write(&plain) : NULL;
     uint64_t bytes = text ? strlen(text) + 1 : 0;
     yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
     yk_status st = broadcast(t, &bytes, sizeof bytes);
@@ -121,8 +128,9 @@ static yk_status open_with_schema(yk__trainer *t, const yk_memory_data *memory, 
     }
     if (st || chief || !t->plan->trains)
         return st;
-    mine.schema = t->schema;
-    mine.features = t->schema ? 0 : mine.features;
+    mine.images = t->schema;
+    mine.schema = t->schema && t->schema->ncolumns ? t->schema : NULL;
+    mine.features = mine.schema ? 0 : mine.features;
     return yk_source_open(t->config->data, YK_SPLIT_TRAIN, &mine, out);
 }
 
@@ -251,8 +259,12 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
                                 yk_source_options *o, yk_dataset *out)
 {
     const yk_source *like = t->train.source;
-    const yk_schema images = {
-        .height = like->height, .width = like->width, .channels = like->channels, .fit = (char *)like->fit};
+    const yk_schema images = {.format = (char *)yk_source_format(like),
+                              .options = like->kept,
+                              .height = like->height,
+                              .width = like->width,
+                              .channels = like->channels,
+                              .fit = (char *)like->fit};
     o->shape_only = false;
     o->schema = like->schema;
     o->images = &images;

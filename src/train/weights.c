@@ -340,6 +340,8 @@ void yk_weights_fini(yk_weights *w)
 uint64_t yk_weights_base(const yk_trained *m, const char *spec)
 {
     const char *base = spec && strchr(spec, '?') ? strstr(strchr(spec, '?'), "base=") : NULL;
+    if (!base && m->schema && m->schema->options)
+        base = strstr(m->schema->options, "base=");
     return base ? base[5] == '1' : m->schema && !strcmp(m->schema->format, "libsvm");
 }
 
