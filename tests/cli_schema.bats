@@ -76,6 +76,14 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     refused_by_eval csv:blank.csv "the label is missing"
 }
 
+@test "files that are not CSV text" {
+    iconv -f UTF-8 -t UTF-16 day1.csv >wide.csv
+    try train --model logreg --data csv:wide.csv --out none
+    expect 3 "wide.csv: zero bytes in the first line: this is not CSV text; convert UTF-16 to UTF-8"
+    { printf 'PAR1\000'; cat day1.csv; } >table.csv
+    refused 3 "not CSV text; use parquet:FILES" csv:table.csv
+}
+
 @test "columns that are missing, renamed or doubled" {
     table price,city,os,clicked >fewer.csv
     refused 3 "the column 'hour' is missing; the model needs it (numeric)" csv:fewer.csv
@@ -91,6 +99,10 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     expect 2 "columns 1 and 3 are both named 'hour', and a model finds columns by name: rename one, or add ignore=3 to the spec"
     try data inspect csv:twice.csv
     expect 0
+    sed '1s/clicked/bought/' day1.csv >unknown.csv
+    try data inspect csv:unknown.csv
+    expect 0 "choose the label with ?label=NAME"
+    grep -q "^classes  *not known: no column is the label" out
     sed 's/^u//' twice.csv >numbers.csv
     learn ignores "csv:numbers.csv?categorical=city,os&ignore=1" # but one of them may be ignored
     sed '1s/price/hour/; 1s/,hour,city/,price,city/' day1.csv >exchanged.csv # the values belong to the names

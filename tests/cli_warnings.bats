@@ -77,6 +77,8 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
     warned unscaled_features $logreg csv:large-train.csv --test csv:large-test.csv --lr 1e-12
     try train $logreg csv:large-train.csv --test none --out none
     expect 1 "diverged" "column 0 (counted from 0) are about" "scale the features"
+    awk '{ print $0 "," NR }' test.csv | head -n 500 >ids.csv
+    warned loss_rose --model logreg --data csv:ids.csv --test none # one epoch of 8 steps
     try train $logreg csv:from-1-train.csv --test none --out none
     expect 3 "labels up to 2"
 }

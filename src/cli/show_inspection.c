@@ -56,6 +56,13 @@ static void print_origin(const char *spec, const yk_inspection *i)
 static void print_classes(const yk_inspection *i)
 {
     uint64_t max = i->class_count[i->majority];
+    bool labeled = !i->ntable;
+    for (size_t k = 0; k < i->ntable; k++)
+        labeled |= !strcmp(i->table[k].role, "label");
+    if (!labeled) {
+        printf(LABEL "not known: no column is the label\n", "classes");
+        return;
+    }
     printf(LABEL "%zu\n", "classes", i->classes);
     for (size_t c = 0; c < i->classes && c < CLASSES_SHOWN; c++) {
         printf("  %12zu  %10llu  %6.2f %%  ", c, (ull)i->class_count[c],

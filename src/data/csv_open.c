@@ -231,6 +231,12 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *ro
     if (length == 0)
         return yk_fail(YK_EDATA, all == t->end ? "%s: is empty" : "%s: the first line is empty",
                        s->text.base.files.path[0]);
+    if (memchr(line, 0, length))
+        return yk_fail(
+            YK_EDATA, "%s: zero bytes in the first line: this is not CSV text%s", s->text.base.files.path[0],
+            !strncmp(all, "PAR1", 4)                                       ? "; use parquet:FILES"
+            : !strncmp(all, "\xff\xfe", 2) || !strncmp(all, "\xfe\xff", 2) ? "; convert UTF-16 to UTF-8"
+                                                                           : "");
     if ((st = choose_delimiter(s, spec, line, end)) || (st = add_columns(s, t, line, end)))
         return st;
     s->table.own->header = yk_spec_u64(spec, "header", looks_like_header(s), 0, 1);

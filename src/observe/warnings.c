@@ -212,8 +212,10 @@ static bool is_above_uniform(const curves *t)
     const yk_evaluation *e = t->e;
     const bool far = e->train_loss > t->uniform * 1.3,
                rose = isfinite(t->lowest) && e->train_loss > 1.002 * t->lowest && t->mean;
-    const bool still =
-        t->tested ? e->test_loss > t->uniform * 1.02 : isfinite(t->lowest) || (far && t->r->points > 1);
+    const bool huge =
+        e->train_loss > t->uniform * 10.0 && yk_data_is_unscaled(&t->r->data); /* also in one epoch */
+    const bool still = t->tested ? e->test_loss > t->uniform * 1.02
+                                 : isfinite(t->lowest) || (far && t->r->points > 1) || huge;
     return e->train_loss > t->uniform * 1.02 && still && !began_above(t) && (far || rose);
 }
 
