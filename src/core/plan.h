@@ -28,6 +28,8 @@ extern const char *const yk_placement_name[];
 /* How workers get their examples. Also the first number of a data cursor (data/feed.h). */
 typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
 enum { YK_CURSOR_SIZE = 5 }; /* numbers in the cursor of a worker that reads a stream */
+/* With leases, chunk_rows, if not the default, is in the bits of the first number above its kind. */
+enum { YK_CURSOR_CHUNK_SHIFT = 8 };
 
 /* How a parameter group is trained. */
 typedef struct {

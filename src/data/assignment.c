@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 2048, CHUNK_SHIFT = 8, HEAD = 3 };
+enum { LONGEST = 2048, HEAD = 3 };
 
 void yk_assignment_init(yk_assignment *a, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
                         int workers, uint64_t chunk_rows)
@@ -131,8 +131,10 @@ size_t yk_assignment_cursor_size(const yk_assignment *a)
 
 void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out)
 {
-    memcpy(out, (uint64_t[HEAD]){YK_CURSOR_LEASE | a->chunk_rows << CHUNK_SHIFT, a->next_epoch, a->next_at},
-           HEAD * sizeof *out);
+    memcpy(
+        out,
+        (uint64_t[HEAD]){YK_CURSOR_LEASE | a->chunk_rows << YK_CURSOR_CHUNK_SHIFT, a->next_epoch, a->next_at},
+        HEAD * sizeof *out);
     for (size_t i = 0; i < a->nreturned + a->nheld; i++) {
         const yk_lease *r = i < a->nreturned ? &a->returned[i] : &a->held[i - a->nreturned].lease;
         memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
@@ -142,7 +144,7 @@ void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out)
 yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor, size_t n)
 {
     const size_t leases = n < HEAD ? 0 : (n - HEAD) / 3;
-    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << CHUNK_SHIFT) - 1);
+    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK_CURSOR_CHUNK_SHIFT) - 1);
     if (n < HEAD || n != HEAD + 3 * leases || kind > YK_CURSOR_LEASE || cursor[2] > a->examples)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
                        (unsigned long long)a->examples);
@@ -150,7 +152,7 @@ yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor,
         cursor[2] == a->examples; /* in rounds, the next epoch begins only after one without examples */
     a->next_epoch = cursor[1] + used_up;
     a->next_at = used_up ? 0 : cursor[2];
-    a->chunk_rows = cursor[0] >> CHUNK_SHIFT; /* continues the order of that epoch */
+    a->chunk_rows = cursor[0] >> YK_CURSOR_CHUNK_SHIFT; /* continues the order of that epoch */
     if (YK_RESERVE(a->returned, a->returned_cap, leases + 1, "the data cursor"))
         return YK_ESYSTEM;
     a->nreturned = a->nheld = 0;

@@ -65,7 +65,7 @@ yk_status yk_feed_chunk_rows_set(yk_feed *f, int me, uint64_t chunk_rows)
 yk_status yk_feed_chunk_rows_restore(yk_feed *f, const uint64_t *cursor, size_t n, size_t *out)
 {
     yk_status st = YK_OK;
-    *out = n ? (size_t)(cursor[0] >> YK__CURSOR_CHUNK_SHIFT) : 0;
+    *out = n ? (size_t)(cursor[0] >> YK_CURSOR_CHUNK_SHIFT) : 0;
     for (int i = 0; n && !st && i < f->plan.workers; i++)
         st = yk_feed_chunk_rows_set(f, i, *out);
     return st;

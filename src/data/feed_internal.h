@@ -35,9 +35,6 @@ struct yk_feed {
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 
-/* The first number of a cursor is its kind (yk_cursor_kind); with leases, the rows of a chunk, if not the default, are in the bits above. */
-enum { YK__CURSOR_CHUNK_SHIFT = 8 };
-
 enum { YK__AHEAD = 32 }; /* rows after a batch that are announced for prefetching */
 
 /* The seed of the order of an epoch. */

@@ -131,11 +131,11 @@ enum { HEAD = 3 };
 
 static yk_status check_cursor(const memory_feed *f, const uint64_t *cursor, size_t n)
 {
-    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_CHUNK_SHIFT) - 1);
+    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK_CURSOR_CHUNK_SHIFT) - 1);
     if (kind == YK_CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written with streamed data: resume it with --stream always");
-    if (n < HEAD || n % 3 || kind > YK_CURSOR_LEASE || cursor[0] >> YK__CURSOR_CHUNK_SHIFT > f->n ||
+    if (n < HEAD || n % 3 || kind > YK_CURSOR_LEASE || cursor[0] >> YK_CURSOR_CHUNK_SHIFT > f->n ||
         cursor[2] > f->n)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
                        f->n);
