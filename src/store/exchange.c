@@ -21,12 +21,11 @@ typedef struct {
     uint32_t action, round;
 } header;
 
-/* The messages of a bucket between this rank and another one. */
+/* The messages of a bucket between this rank and another one: its gradient of our piece, and ours of its piece; then the sum of
+ * its piece, and of ours. */
 typedef struct {
-    yk_op gather_in, gather_out;       /* its gradient of our piece; our gradient of its piece */
-    yk_op broadcast_in, broadcast_out; /* the sum of its piece; the sum of ours */
-    bool posted;                       /* broadcast_in was posted, into the buffer that gather_out sent */
-    float *in;                         /* its gradient of our piece */
+    yk_op in, out;
+    float *gradient; /* its gradient of our piece */
 } transfer;
 
 typedef struct {
@@ -99,7 +98,7 @@ yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, doub
     x->header_out = x->header_in + size;
     for (size_t i = 0; i < slots * size; i++) {
         x->slot[i / size].transfer = x->transfers + i / size * size;
-        x->transfers[i].in = x->pieces + i * piece;
+        x->transfers[i].gradient = x->pieces + i * piece;
     }
     *out = x;
     return YK_OK;
@@ -130,35 +129,34 @@ static size_t piece_bytes(const yk_exchange *x, const slot *s, int rank)
     return (piece_begin(x, s, rank + 1) - piece_begin(x, s, rank)) * sizeof(float);
 }
 
-static yk_status send_piece(yk_exchange *x, const slot *s, int piece, int to, int tag, yk_op *op)
+/* Receives a piece from each rank, and sends one: gradients, or after this rank has summed its piece, sums. */
+static yk_status transfer_pieces(yk_exchange *x, slot *s)
 {
-    const size_t bytes = piece_bytes(x, s, piece);
-    const yk_status st =
-        yk_comm_send(x->comm, to, tag, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, piece), bytes, op);
-    if (!st)
-        yk_comm_count_values(x->comm, 0, bytes);
+    yk_status st = YK_OK;
+    for (int r = 0; !st && r < x->size; r++) {
+        transfer *t = &s->transfer[r];
+        const int in = s->summed ? r : x->rank, out = s->summed ? x->rank : r; /* pieces */
+        if (r == x->rank)
+            continue;
+        st = yk_comm_recv(x->comm, r, s->tag + s->summed, YK_PURPOSE_REDUCE,
+                          s->summed ? x->dense + piece_begin(x, s, in) : t->gradient, piece_bytes(x, s, in),
+                          &t->in);
+        if (!st)
+            st = yk_comm_send(x->comm, r, s->tag + s->summed, YK_PURPOSE_REDUCE,
+                              x->dense + piece_begin(x, s, out), piece_bytes(x, s, out), &t->out);
+        yk_comm_count_values(x->comm, 0, piece_bytes(x, s, out));
+    }
     return st;
 }
 
 static yk_status begin_bucket(yk_exchange *x, slot *s, size_t number)
 {
-    yk_status st = YK_OK;
     s->begin = (buckets_of(x) - 1 - number) * x->bucket;
     s->end = s->begin + x->bucket < x->nparams ? s->begin + x->bucket : x->nparams;
     s->used = true;
     s->summed = false;
     s->tag = TAG_BUCKET + 2 * (int)(number % 4096);
-    for (int r = 0; !st && r < x->size; r++) {
-        transfer *t = &s->transfer[r];
-        if (r == x->rank)
-            continue;
-        t->posted = false;
-        st = yk_comm_recv(x->comm, r, s->tag, YK_PURPOSE_REDUCE, t->in, piece_bytes(x, s, x->rank),
-                          &t->gather_in);
-        if (!st)
-            st = send_piece(x, s, r, r, s->tag, &t->gather_out);
-    }
-    return st;
+    return transfer_pieces(x, s);
 }
 
 /* 0 + g0 + g1 + ...; block by block, so that the sum stays in the cache. */
@@ -179,60 +177,31 @@ static void sum_bucket(yk_exchange *x, const slot *s)
 {
     float *mine = x->dense + piece_begin(x, s, x->rank);
     for (int r = 0; r < x->size; r++)
-        x->piece[r] = r == x->rank ? mine : s->transfer[r].in;
+        x->piece[r] = r == x->rank ? mine : s->transfer[r].gradient;
     sum_piece(x, piece_bytes(x, s, x->rank) / sizeof *mine, mine);
-}
-
-static bool is_done(yk_exchange *x, yk_op *op, yk_status *st)
-{
-    bool done = false;
-    if (!*st)
-        *st = yk_comm_test(x->comm, op, &done);
-    return done;
-}
-
-/* Receives gradients of our piece, and the sum of a piece after our gradient of it was sent. *gathered_out: all gradients have
- * arrived; returns whether all sums are being received. */
-static bool receive_pieces(yk_exchange *x, slot *s, bool *gathered_out, yk_status *st)
-{
-    bool posted = true;
-    *gathered_out = true;
-    for (int r = 0; !*st && r < x->size; r++) {
-        transfer *t = &s->transfer[r];
-        if (r == x->rank)
-            continue;
-        *gathered_out &= is_done(x, &t->gather_in, st);
-        if (is_done(x, &t->gather_out, st) && !t->posted) {
-            t->posted = true;
-            *st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, r),
-                               piece_bytes(x, s, r), &t->broadcast_in);
-        }
-        posted &= t->posted;
-    }
-    return posted;
 }
 
 static yk_status advance(yk_exchange *x, slot *s)
 {
-    bool gathered;
     yk_status st = YK_OK;
-    bool over = receive_pieces(x, s, &gathered, &st);
-    if (!st && gathered && !s->summed) {
+    bool done = true;
+    for (int r = 0; !st && r < x->size; r++) { /* its own transfer was never started, so it is done */
+        bool received, sent = false;
+        st = yk_comm_test(x->comm, &s->transfer[r].in, &received);
+        if (!st)
+            st = yk_comm_test(x->comm, &s->transfer[r].out, &sent);
+        done &= received && sent;
+    }
+    if (st || !done)
+        return st;
+    if (!s->summed) {
         sum_bucket(x, s);
         s->summed = true;
-        for (int r = 0; !st && r < x->size; r++)
-            if (r != x->rank)
-                st = send_piece(x, s, x->rank, r, s->tag + 1, &s->transfer[r].broadcast_out);
+        return transfer_pieces(x, s);
     }
-    over &= s->summed;
-    for (int r = 0; !st && over && r < x->size; r++) /* its own transfer was never started, so it is done */
-        over =
-            is_done(x, &s->transfer[r].broadcast_in, &st) && is_done(x, &s->transfer[r].broadcast_out, &st);
-    if (!st && over) {
-        s->used = false;
-        x->ended++;
-    }
-    return st;
+    s->used = false;
+    x->ended++;
+    return YK_OK;
 }
 
 /* Advances the buckets in flight, and starts others whose gradients are final. */
@@ -281,8 +250,7 @@ static bool is_missing(const yk_exchange *x, int r)
     bool missing = x->header_in[r].active || (x->shared && is_missing_in_memory(x, r));
     for (int i = 0; i < IN_FLIGHT; i++) {
         const transfer *t = x->slot[i].used ? &x->slot[i].transfer[r] : NULL;
-        missing |= t && (t->gather_in.active || t->gather_out.active || t->broadcast_in.active ||
-                         t->broadcast_out.active);
+        missing |= t && (t->in.active || t->out.active);
     }
     return missing && r != x->rank;
 }
