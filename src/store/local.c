@@ -4,7 +4,7 @@
 
 enum { COUNT_EVERY = 1024 }; /* examples, see yk__global_step() */
 
-static const yk_store_ops free_ops, round_ops;
+static const yk_store_ops local_ops;
 static const yk_burst_ops bursts;
 
 /* Whether bursts are possible (store.h). */
@@ -27,19 +27,6 @@ static yk_status make_worker(const yk_local *s, yk__worker *w)
     return w->coef && (w->mark || !s->marks) ? YK_OK : YK_ESYSTEM;
 }
 
-/* If one group is synchronous, all workers take the same steps. */
-static bool choose_rounds(yk_local *s)
-{
-    const yk_local_config *c = &s->config;
-    bool rounds = false;
-    for (int g = 0; g < c->ngroups; g++)
-        rounds |= c->group[g].staleness == 0;
-    s->base.ops = rounds ? &round_ops : &free_ops;
-    s->together = rounds && c->workers > 1;
-    s->clocks = rounds ? 1 : c->workers;
-    return rounds;
-}
-
 yk_status yk_local_create(const yk_local_config *config, yk_local **out)
 {
     yk_local *s = yk_alloc(1, sizeof *s, "the store");
@@ -48,14 +35,17 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
     s->config = *config;
     s->kern = yk_linear();
     s->bound = YK_ASYNC;
-    const bool rounds = choose_rounds(s);
+    s->base.ops = &local_ops;
+    for (int g = 0; g < config->ngroups; g++)
+        s->rounds |= config->group[g].staleness == 0;
+    s->clocks = s->rounds ? 1 : config->workers;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
     for (int g = 0; !st && g < config->ngroups; g++) {
         yk__table *t = &s->table[g];
         s->ngroups = g + 1;
         st = yk__table_create(t, s, &config->group[g]);
-        if (!st && !rounds && yk__hot_bound(t) < s->bound)
+        if (!st && !s->rounds && yk__hot_bound(t) < s->bound)
             s->bound = yk__hot_bound(t);
         s->decays |= t->touched != NULL;
     }
@@ -269,7 +259,7 @@ static yk_status wait_for_slowest(yk_local *s, int me)
 yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
 {
     yk__worker *w = &s->worker[me];
-    if (s->together) {
+    if (s->rounds && s->config.workers > 1) {
         yk_status st = end_together(s, me, out);
         if (st || out->examples == 0)
             return st;
@@ -443,27 +433,19 @@ static yk_status push(yk_store *s, int me, const yk_grad *g)
     return yk_local_push(local_of(s), me, g);
 }
 
-static yk_status clock_alone(yk_store *store, int me, yk_action action, yk_step_result *out)
-{
-    yk__worker *w = &local_of(store)->worker[me];
-    w->wants = 1;
-    yk_status st = yk_local_clock(local_of(store), me, out);
-    out->own = w->grad.examples;
-    out->over = out->examples == 0;
-    out->action = action;
-    return st;
-}
-
-/* All workers do what worker 0 asks for. Two entries are enough: no worker is two rounds ahead of another. */
-static yk_status clock_round(yk_store *store, int me, yk_action action, yk_step_result *out)
+/* In rounds, all workers do what worker 0 asks for. Two entries are enough: no worker is two rounds ahead of another. */
+static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
     yk_local *s = local_of(store);
-    atomic_int *at = &s->action_at[s->worker[me].rounds++ & 1];
-    if (me == 0)
+    yk__worker *w = &s->worker[me];
+    atomic_int *at = &s->action_at[w->calls++ & 1];
+    if (s->rounds && me == 0)
         atomic_store_explicit(at, (int)action, memory_order_relaxed);
-    yk_status st = clock_alone(store, me, action, out);
-    out->over = false;
-    out->action = (yk_action)atomic_load_explicit(at, memory_order_relaxed);
+    w->wants = 1;
+    yk_status st = yk_local_clock(s, me, out);
+    out->own = w->grad.examples;
+    out->over = !s->rounds && out->examples == 0;
+    out->action = s->rounds ? (yk_action)atomic_load_explicit(at, memory_order_relaxed) : action;
     return st;
 }
 
@@ -515,10 +497,13 @@ static void burst_end(yk_store *store, int me, size_t steps)
 
 static const yk_burst_ops bursts = {.max = burst_max, .begin = burst_begin, .end = burst_end};
 
-#define SHARED                                                                                               \
-    .wants = wants, .announce = announce, .pull = pull, .push = push, .finish = finish, .steps = steps_so_far
-static const yk_store_ops free_ops = {.clock = clock_alone, SHARED},
-                          round_ops = {.clock = clock_round, SHARED};
+static const yk_store_ops local_ops = {.wants = wants,
+                                       .announce = announce,
+                                       .pull = pull,
+                                       .push = push,
+                                       .clock = clock_step,
+                                       .finish = finish,
+                                       .steps = steps_so_far};
 
 yk_store *yk_local_store(yk_local *s)
 {

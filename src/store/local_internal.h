@@ -99,8 +99,8 @@ typedef struct {
     yk_batch announced;
     size_t wants; /* batches: 1 until one is announced */
     float *coef;
-    yk_stale_mark *mark; /* local_stale.c: taken at the last pull; NULL: not needed */
-    uint64_t own_steps, rounds, slowest_seen;
+    yk_stale_mark *mark;                     /* local_stale.c: taken at the last pull; NULL: not needed */
+    uint64_t own_steps, calls, slowest_seen; /* calls: of clock_step() */
     /* this worker's step at which the steps of all workers were last counted, and their number */
     uint64_t counted_at, counted;
     uint64_t stale_at_pull, next_sample;
@@ -115,8 +115,9 @@ struct yk_local {
     yk__table table[YK_MAX_GROUPS];
     yk__worker *worker;
     uint64_t restored_steps;
-    int in_flight;  /* local_stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
-    bool together;  /* workers wait for each other in every step: a table sums their gradients */
+    int in_flight; /* local_stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
+    bool
+        rounds; /* a group is synchronous: all workers take the same steps, and a table sums their gradients */
     int clocks;     /* workers whose steps are counted: all, or one if they take them together */
     uint64_t bound; /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool decays;    /* a table has lazy decay */

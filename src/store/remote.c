@@ -50,8 +50,10 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
     r->channel = yk_alloc((size_t)config->channels, sizeof *r->channel, "the connections to the servers");
     r->leases = yk_alloc((size_t)config->threads, sizeof *r->leases, "the leases");
     yk_status st = r->server && r->channel && r->leases ? YK_OK : YK_ESYSTEM;
-    for (int k = 0; !st && k < config->servers; k++)
+    for (int k = 0; !st && k < config->servers; k++) {
         r->server[k].peer = config->peer ? config->peer[k] : k;
+        r->server[k].layout = yk__layout_of(config->group, config->ngroups, config->arrays, k);
+    }
     for (int i = 0; !st && i < config->channels; i++)
         st = make_channel(r, &r->channel[i]);
     if (st)
@@ -104,8 +106,7 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
 {
     const uint32_t channels = (uint32_t)r->config.channels;
     yk__request *a = &r->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
-    const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
-    const size_t n = a->batches ? yk__layout_all(&layout, yk__remote_keys_on(r, a, k)) : 0;
+    const size_t n = a->batches ? yk__layout_all(&r->server[k].layout, yk__remote_keys_on(r, a, k)) : 0;
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);

@@ -94,6 +94,7 @@ typedef struct {
 /* The connection to a server. */
 typedef struct {
     int peer;
+    yk__layout layout; /* of values in messages */
     yk_inbox in;
     yk_op alive_op;
     double last_message;

@@ -20,11 +20,8 @@ static yk_status send_queued(yk_remote *r, yk__queue *queue, yk__connection *to)
         to->left += up->kind == YK__UP_LEAVE;
         if (!st && l->pull_bytes)
             yk_comm_change_purpose(r->config.comm, false, l->purpose, YK_PURPOSE_PULL, l->pull_bytes, 0);
-        if (!st && up->npush) {
-            const yk__layout layout =
-                yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, (int)(to - r->server));
-            yk__count_values(r->config.comm, &layout, l->pushed_keys);
-        }
+        if (!st && up->npush)
+            yk__count_values(r->config.comm, &to->layout, l->pushed_keys);
     }
     for (bool gone = true; !st && gone && done != queue->sent;) {
         st = yk_comm_test(r->config.comm, &queue->message[done % YK__QUEUE_SIZE].op, &gone);
@@ -197,10 +194,9 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
                            const yk__request *request)
 {
     const yk__remote_channel *l = &r->channel[channel];
-    const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
     const bool values = p && p->examples;
     const size_t pushed = values ? keys_on(r, l->current, k).n : 0,
-                 npush = values ? yk__layout_all(&layout, pushed) : 0,
+                 npush = values ? yk__layout_all(&r->server[k].layout, pushed) : 0,
                  shares = p ? (size_t)yk__remote_shares(r) : 0;
     const keys_there pulled = request ? keys_on(r, request, k) : (keys_there){0};
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + pulled.n);

@@ -6,7 +6,7 @@
 typedef struct {
     _Alignas(YK_ALIGN) yk_grad grad; /* of this step */
     /* local SGD: */
-    uint64_t steps, max;   /* calls to clock() in this round, so far and at most */
+    uint64_t steps;        /* calls to clock() in this round */
     yk_step_result totals; /* of this round */
 } worker;
 
@@ -116,23 +116,14 @@ static yk_status average(replicas *r, const yk_step_result *own)
     return YK_OK;
 }
 
-static yk_status pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out)
-{
-    replicas *r = of(s);
-    worker *w = &r->worker[me];
-    if (w->steps == 0) { /* a round begins */
-        const uint64_t due = r->config.until_due(r->config.context, r->step);
-        w->max = due < r->config.steps ? due : r->config.steps;
-    }
-    return yk_store_pull(s->inner, me, batch_out, view_out);
-}
-
 /* A step of this process; after the last one of a round, parameters are averaged. */
 static yk_status clock_local(yk_store *s, int me, yk_action action, yk_step_result *out)
 {
     replicas *r = of(s);
     worker *w = &r->worker[me];
     yk_step_result *sum = &w->totals, one;
+    const uint64_t due =
+        r->config.until_due(r->config.context, r->step); /* the same in all steps of a round */
     yk_status st = yk_store_clock(s->inner, me, action, &one);
     sum->examples += one.examples;
     sum->loss += one.loss;
@@ -140,7 +131,7 @@ static yk_status clock_local(yk_store *s, int me, yk_action action, yk_step_resu
     sum->own += one.own;
     sum->action = action > sum->action ? action : sum->action;
     *out = (yk_step_result){.pending = true, .own = sum->own};
-    if (st || ++w->steps < w->max)
+    if (st || ++w->steps < (due < r->config.steps ? due : r->config.steps))
         return st;
     const bool threads = r->config.workers > 1;
     if ((st = threads ? yk_team_barrier(r->config.team, me) : YK_OK) || (me == 0 && (st = average(r, sum))) ||
@@ -164,7 +155,7 @@ static void free_all(yk_store *s)
 }
 
 static const yk_store_ops replicas_ops = {.push = push, .clock = clock_all, .ready = ready, .free = free_all};
-static const yk_store_ops local_sgd_ops = {.pull = pull, .clock = clock_local, .free = free_all};
+static const yk_store_ops local_sgd_ops = {.clock = clock_local, .free = free_all};
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
 {

@@ -11,16 +11,6 @@
 static const double tick_seconds = 0.02;
 static const uint64_t polling_ns = 5000; /* an iteration of the loop that only polls takes no longer */
 
-static yk_status sender(yk_server *s, int peer, yk__client **out)
-{
-    for (int i = 0; i < s->nclients; i++)
-        if (s->client[i].peer == peer) {
-            *out = &s->client[i];
-            return YK_OK;
-        }
-    return yk_fail(YK_ELOST, "unexpected message from rank %d, which is not a worker", peer);
-}
-
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out)
 {
     if (s->nclients == YK__MAX_WORKERS)
@@ -109,13 +99,6 @@ static void wait_ends(yk_server *s, uint64_t now)
     s->idle = 0;
 }
 
-static yk_status close_round(yk_server *s)
-{
-    if (s->awaits_squares)
-        return yk__round_continue(s);
-    return s->config.rounds->close ? s->config.rounds->close(s) : YK_OK;
-}
-
 /* Receives the next message of a worker, unless its gradient is still needed. */
 static yk_status receive(yk_server *s, yk__client *c, bool *busy)
 {
@@ -131,7 +114,7 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
         st = yk__handle_message(s, c);
     }
     if (!st && done && s->config.rounds->decides) /* a step uses exactly that many gradients */
-        st = close_round(s);
+        st = s->config.rounds->close(s);
     return st;
 }
 
@@ -145,17 +128,6 @@ static void pause_if_asked(yk_server *s)
         yk__stop_if_asked(s);
 }
 
-/* A message of server 0, if there is one, unless the round that it decided is not complete yet. */
-static yk_status receive_control(yk_server *s, bool *found)
-{
-    int peer;
-    size_t bytes;
-    if (s->chief || s->decided)
-        return YK_OK;
-    yk_status st = yk_comm_probe(s->config.comm, 0, YK__TAG_CTRL, found, &peer, &bytes);
-    return st || !*found ? st : yk__control_handle(s, bytes);
-}
-
 static yk_status receive_all(yk_server *s, bool *busy)
 {
     bool found = false;
@@ -164,14 +136,17 @@ static yk_status receive_all(yk_server *s, bool *busy)
     yk__client *first = NULL;
     if (s->paused && !s->config.rounds->close)
         return YK_OK;
-    yk_status st = receive_control(s, &found);
+    yk_status st = yk__control_receive(s, &found);
     if (st || found || (st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes)))
         return st;
     if (found) {
         wait_ends(s, yk_now_ns());
         yk_phases_step(s->config.phases);
         yk_phase_to(s->config.phases, YK_PHASE_RECEIVING); /* in case this is one of several at once */
-        st = sender(s, peer, &first);
+        for (int i = 0; i < s->nclients; i++)
+            first = s->client[i].peer == peer ? &s->client[i] : first;
+        if (!first)
+            return yk_fail(YK_ELOST, "unexpected message from rank %d, which is not a worker", peer);
     }
     /* if this message cannot be received yet, there may be messages of others behind it */
     const bool each = first && (first->pushed || first->in.op.active);
@@ -347,8 +322,8 @@ static yk_status take_turn(yk_server *s, const yk_wait *w, double now, double *t
     yk_status st = receive_all(s, busy);
     if (!st && h->poll)
         st = h->poll(h->context, busy);
-    if (!st)
-        st = close_round(s);
+    if (!st && r->close)
+        st = r->close(s);
     if (!st)
         st = yk__snapshot_send(s);
     if (!st) {

@@ -6,21 +6,16 @@
 #include "base/log.h"
 #include <string.h>
 
-/* Whether a worker must wait, because others take the first steps. Not if all of them have run out of examples. */
-static bool begins_later(const yk_server *s, int worker)
-{
-    return s->config.staggered && s->state.updates < yk_steps_before(worker) &&
-           s->config.assignment->nheld > 0;
-}
-
 /* Leases a range of examples; empty: there are none for now. */
 static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__down *out)
 {
     const int worker = yk__leaseholder(s, c, up->thread);
     yk_lease range = {0};
-    yk_status st = s->stopping || begins_later(s, worker)
-                       ? YK_OK
-                       : yk_assignment_lease(s->config.assignment, worker, &range);
+    /* others take the first steps, unless all of them have run out of examples */
+    const bool begins_later =
+        s->config.staggered && s->state.updates < yk_steps_before(worker) && s->config.assignment->nheld > 0;
+    yk_status st =
+        s->stopping || begins_later ? YK_OK : yk_assignment_lease(s->config.assignment, worker, &range);
     out->n = (uint32_t)s->config.assignment->chunk_rows;
     out->examples = range.epoch;
     out->begin = range.begin;
@@ -164,8 +159,7 @@ static yk_status handle_pull(yk_server *s, yk__client *c, const yk__up *up)
 
 static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
 {
-    c->thread[up->thread].idle = false;
-    for (uint32_t i = 1; i < up->nshares; i++)
+    for (uint32_t i = 0; i < up->nshares || i == 0; i++)
         c->thread[up->thread + i].idle = false;
     yk_status st = up->flags & YK__HAS_PULL ? handle_pull(s, c, up) : YK_OK;
     if (st || !(up->flags & YK__HAS_PUSH))
@@ -248,19 +242,6 @@ void yk_server_open(yk_server *s, uint64_t identity)
     s->identity = identity;
 }
 
-static yk_status add_joined(yk_server *s, int peer)
-{
-    const uint64_t min = yk__slowest(s); /* before the new client counts */
-    yk__client *c;
-    yk_status st = yk__client_add(s, peer, &c);
-    if (st)
-        return st;
-    c->joined = true;
-    c->last_message = yk_now();
-    c->skipped = min == UINT64_MAX ? 0 : min;
-    return YK_OK;
-}
-
 /* A worker that has connected becomes a client when its first message arrives: it may only ask, or load its data for a while. */
 yk_status yk__accept_join(yk_server *s)
 {
@@ -277,10 +258,15 @@ yk_status yk__accept_join(yk_server *s)
         if (!found)
             continue;
         s->settled[i] = true;
-        if (s->nclients == YK__MAX_WORKERS)
+        const uint64_t min = yk__slowest(s); /* before the new client counts */
+        yk__client *c;
+        if (s->nclients == YK__MAX_WORKERS) {
             yk_warn("a worker cannot join: at most %d processes can train", YK__MAX_WORKERS);
-        else
-            st = add_joined(s, size + i);
+        } else if (!(st = yk__client_add(s, size + i, &c))) {
+            c->joined = true;
+            c->last_message = yk_now();
+            c->skipped = min == UINT64_MAX ? 0 : min;
+        }
     }
     return st;
 }
@@ -330,13 +316,10 @@ yk_status yk__handle_message(yk_server *s, yk__client *c)
     yk_status st = check(s, c, bytes);
     if (st)
         return st;
-    if (up->kind != YK__UP_STEP)
-        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_CONTROL, bytes, 1);
-    else if (up->flags & YK__HAS_PUSH)
-        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_PULL, 4 * (size_t)up->npull,
-                               0);
-    else
-        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_PULL, bytes, 1);
+    const bool steps = up->kind == YK__UP_STEP, pushes = steps && up->flags & YK__HAS_PUSH;
+    yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH,
+                           steps ? YK_PURPOSE_PULL : YK_PURPOSE_CONTROL,
+                           pushes ? 4 * (size_t)up->npull : bytes, !pushes);
     note_message(s, c);
     switch (up->kind) {
     case YK__UP_STEP:
@@ -400,6 +383,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
 {
     const size_t n = p->wants ? yk__layout_all(&s->layout, p->n) : 0;
     const size_t bytes = sizeof(yk__down) + n * sizeof(float);
+    const int workers = s->active * s->config.threads; /* that train now */
     bool sent;
     yk_status st = yk_comm_test(s->config.comm, &p->op, &sent);
     if (st || !sent)
@@ -410,7 +394,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     *down =
         (yk__down){.magic = YK__MAGIC,
                    .incarnation = (uint32_t)c->incarnation,
-                   .workers = (uint32_t)yk__active_workers(s),
+                   .workers = (uint32_t)workers,
                    .kind = YK__DOWN_VALUES,
                    .flags = (uint16_t)((s->stopping ? YK__STOP : 0) |
                                        (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0) |
@@ -428,7 +412,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     p->unanswered = false;
     p->updates_then = s->state.updates;
     if (s->stale)
-        yk_local_set_in_flight(s->config.table, yk__active_workers(s));
+        yk_local_set_in_flight(s->config.table, workers);
     yk_local_mark(s->config.table, &p->mark);
     p->own_then = c->thread[p->number % (uint32_t)s->config.channels].pushes;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);

@@ -191,12 +191,6 @@ static inline bool yk__has_examples(const yk_server *s)
                              : s->config.assignment && !yk_assignment_done(s->config.assignment);
 }
 
-/* The threads of all clients that train now. */
-static inline int yk__active_workers(const yk_server *s)
-{
-    return s->active * s->config.threads;
-}
-
 /* Whether the client waits for an answer. */
 static inline bool yk__awaits_answer(const yk_server *s, const yk__client *c)
 {
@@ -229,14 +223,10 @@ void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its
 yk_status yk__answer_all(yk_server *s, double now); /* now: 0 if the clock was not read */
 uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel; UINT64_MAX: there is none */
 
-/* server_round.c */
-yk_status yk__round_continue(yk_server *s); /* while it awaits the squares of other servers */
-
 /* server_parts.c */
 yk_status yk__control_round(yk_server *s); /* server 0: the round uses the gradients that have arrived */
-yk_status yk__control_handle(yk_server *s, size_t bytes);   /* a message from server 0 has arrived */
-yk_status yk__squares_send(yk_server *s, double sum);       /* to all other servers */
-yk_status yk__squares_receive(yk_server *s, bool *all_out); /* *all_out: those of all servers are known */
+/* A message of server 0, if there is one, unless the round that it decided is not complete yet. */
+yk_status yk__control_receive(yk_server *s, bool *found);
 yk_status yk__snapshot_send(yk_server *s); /* sends all parameters to server 0, if that is due */
 
 #endif

@@ -280,48 +280,6 @@ yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, 
     return st;
 }
 
-/* ---- the norm of a gradient ---- */
-
-yk_status yk__squares_send(yk_server *s, double sum)
-{
-    yk_status st = YK_OK;
-    s->awaits_squares = true;
-    s->squares_at = yk_now();
-    s->squares[s->me].sum = sum; /* that of the last round was received: all servers have applied it */
-    for (int k = 0; !st && k < s->config.servers; k++) {
-        yk__squares *q = &s->squares[k];
-        if (k == s->me)
-            continue;
-        st = yk_comm_wait(s->config.comm, &q->out, 1, s->config.control_timeout,
-                          "a server to receive a gradient norm");
-        if (!st)
-            st = yk_comm_recv(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &q->sum, sizeof q->sum,
-                              &q->in);
-        if (!st)
-            st = yk_comm_send(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &s->squares[s->me].sum,
-                              sizeof sum, &q->out);
-    }
-    return st;
-}
-
-yk_status yk__squares_receive(yk_server *s, bool *all_out)
-{
-    const bool late = yk_now() - s->squares_at > s->config.first_timeout;
-    yk_status st = YK_OK;
-    *all_out = true;
-    for (int k = 0; !st && k < s->config.servers; k++) {
-        bool known;
-        st = yk_comm_test(s->config.comm, &s->squares[k].in, &known);
-        if (!st && !known && late)
-            st = yk_fail(
-                YK_ELOST,
-                "server %d sent no gradient norm within %.1f s: it has died, is hung, or cannot be reached",
-                k, s->config.first_timeout);
-        *all_out &= known;
-    }
-    return st;
-}
-
 /* ---- messages of server 0 ---- */
 
 yk_status yk_server_alive(yk_server *s)
@@ -363,16 +321,21 @@ static yk_status handle_round(yk_server *s)
     return YK_OK;
 }
 
-yk_status yk__control_handle(yk_server *s, size_t bytes)
+yk_status yk__control_receive(yk_server *s, bool *found)
 {
     yk__control *message = &s->control;
-    if (bytes < sizeof message->up || bytes > sizeof *message)
-        return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
-    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                                     s->config.control_timeout, "a message from server 0");
-    if (st)
+    int peer;
+    size_t bytes;
+    if (s->chief || s->decided)
+        return YK_OK;
+    yk_status st = yk_comm_probe(s->config.comm, 0, YK__TAG_CTRL, found, &peer, &bytes);
+    if (st || !*found)
         return st;
-    if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)
+    const bool fits = bytes >= sizeof message->up && bytes <= sizeof *message;
+    if (fits && (st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
+                                        s->config.control_timeout, "a message from server 0")))
+        return st;
+    if (!fits || bytes != sizeof message->up + message->up.npush * sizeof *message->peer)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
     s->control_at = yk_now();
     if (message->up.kind == YK__UP_ROUND)

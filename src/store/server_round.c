@@ -359,25 +359,52 @@ static yk_status apply_round(yk_server *s)
     return st ? st : updated(s, &s->totals);
 }
 
-/* The squares of the sums of this server. */
-static double squares_of(const yk_server *s)
+/* The sums of a round wait until the squares of those of all servers are known: sends those of this server to the others. */
+static yk_status send_squares(yk_server *s)
 {
-    double sum = 0.0;
+    yk_status st = YK_OK;
+    s->awaits_squares = true;
+    s->squares_at = yk_now();
+    s->squares[s->me].sum = 0.0; /* that of the last round was received: all servers have applied it */
     for (int g = 0; g < s->layout.ngroups; g++)
         if (!s->config.immediate[g])
-            sum += yk_squares(s->sum[g], yk__layout_floats(&s->layout, g, s->keys.n));
-    return sum;
+            s->squares[s->me].sum += yk_squares(s->sum[g], yk__layout_floats(&s->layout, g, s->keys.n));
+    for (int k = 0; !st && k < s->config.servers; k++) {
+        yk__squares *q = &s->squares[k];
+        if (k == s->me)
+            continue;
+        st = yk_comm_wait(s->config.comm, &q->out, 1, s->config.control_timeout,
+                          "a server to receive a gradient norm");
+        if (!st)
+            st = yk_comm_recv(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &q->sum, sizeof q->sum,
+                              &q->in);
+        if (!st)
+            st = yk_comm_send(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &s->squares[s->me].sum,
+                              sizeof q->sum, &q->out);
+    }
+    return st;
 }
 
-yk_status yk__round_continue(yk_server *s)
+static yk_status continue_round(yk_server *s)
 {
-    bool all;
+    const bool late = yk_now() - s->squares_at > s->config.first_timeout;
+    bool all = true;
     double sum = 0.0;
-    const yk_status st = yk__squares_receive(s, &all);
-    if (st || !all)
-        return st;
-    for (int k = 0; k < s->config.servers; k++) /* in the same order on all of them */
+    for (int k = 0; k < s->config.servers; k++) { /* in the same order on all of them */
+        bool known;
+        const yk_status st = yk_comm_test(s->config.comm, &s->squares[k].in, &known);
+        if (st)
+            return st;
+        if (!known && late)
+            return yk_fail(
+                YK_ELOST,
+                "server %d sent no gradient norm within %.1f s: it has died, is hung, or cannot be reached",
+                k, s->config.first_timeout);
+        all &= known;
         sum += s->squares[k].sum;
+    }
+    if (!all)
+        return YK_OK;
     s->awaits_squares = false;
     s->clip = yk_clip_factor(sum, (double)s->totals.examples + s->totals.extra_weight, s->config.clip_norm);
     return apply_round(s);
@@ -395,7 +422,7 @@ static yk_status end_round(yk_server *s)
     s->decided = false;
     s->round++;
     if (s->totals.examples && s->squares)
-        return (st = yk__squares_send(s, squares_of(s))) ? st : yk__round_continue(s);
+        return (st = send_squares(s)) ? st : continue_round(s);
     if (s->totals.examples)
         return apply_round(s);
     if (s->config.rounds->decides) /* the examples of all gradients went to other workers */
@@ -429,23 +456,23 @@ static bool have_arrived(const yk_server *s, int max)
     return pushed && pushed >= (max < expected ? max : expected);
 }
 
-static yk_status close_all(yk_server *s)
+/* Ends the round if it is complete. */
+static yk_status close_round(yk_server *s)
 {
-    return have_arrived(s, INT_MAX) ? end_round(s) : YK_OK;
-}
-
-const yk_rounds yk_rounds_all = {
-    .push = push_to_round, .may_answer = is_applied, .close = close_all, .prepare = prepare_round};
-
-static yk_status close_first(yk_server *s)
-{
+    const bool decides = s->config.rounds->decides;
     yk_status st = YK_OK;
-    if (s->chief ? !have_arrived(s, s->config.round_size) : !decided_have_arrived(s))
+    if (s->awaits_squares)
+        return continue_round(s);
+    if (decides && !s->chief ? !decided_have_arrived(s)
+                             : !have_arrived(s, decides ? s->config.round_size : INT_MAX))
         return YK_OK;
-    if (s->chief)
+    if (decides && s->chief)
         st = yk__control_round(s);
     return st ? st : end_round(s);
 }
 
+const yk_rounds yk_rounds_all = {
+    .push = push_to_round, .may_answer = is_applied, .close = close_round, .prepare = prepare_round};
+
 const yk_rounds yk_rounds_first = {
-    .push = push_to_round, .may_answer = is_applied, .close = close_first, .decides = true};
+    .push = push_to_round, .may_answer = is_applied, .close = close_round, .decides = true};
