@@ -179,10 +179,17 @@ static bool parse_option(const yk_command_line *l, const char *word, const char 
     return a->value && !value;
 }
 
-int yk_arguments_parse(const yk_command_line *l, int argc, char **argv)
+int yk_arguments_parse(const yk_command_line *line, int argc, char **argv)
 {
+    yk_argument own[YK_MAX_ARGUMENTS + 1] = {{NULL}};
+    yk_command_line copy = *line, *l = &copy;
     int n = 0;
     bool options = true;
+    l->table = own;
+    for (const yk_argument *a = line->table; a->name; a++)
+        if (!a->of || (a->of & line->command))
+            own[n++] = *a;
+    n = 0;
     for (int i = 1; i < argc; i++) {
         char *word = argv[i];
         if (options && strcmp(word, "--") == 0)

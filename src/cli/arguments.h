@@ -31,7 +31,10 @@ typedef struct yk_argument {
     const char *default_text; /* NULL: none */
     double min, max;          /* for yk_argument_int() */
     const char *group; /* heading in the help; NULL: "Options". The options of a group are consecutive */
+    int of;            /* a mask of commands that have it; 0: all */
 } yk_argument;
+
+enum { YK_MAX_ARGUMENTS = 128 };
 
 typedef struct {
     const char *name;         /* "yoke train" */
@@ -42,6 +45,7 @@ typedef struct {
     int operands;             /* at most */
     const char *unexpected;   /* advice if there is one argument too many */
     const char *notes;        /* the end of the help: examples */
+    int command;              /* bits of `of`, if several commands share the table */
 } yk_command_line;
 
 /* Returns the number of operands. argv[0] is ignored. */

@@ -292,40 +292,27 @@ static const struct {
 
 static void parse(size_t verb, int argc, char **argv, arguments *a)
 {
-    const struct {
-        int of; /* verbs; 0: all */
-        yk_argument argument;
-    } all[] = {
-        {WRITES,
-         {"out", 'o', "FILE", yk_argument_text, &a->out,
-          "output file; it appears under this name when it is complete"}},
-        {WRITES,
-         {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
-          "from the extension of FILE"}},
-        {INSPECTS, {"first", 0, "N", yk_argument_int, &a->first, "number of records to print", "3", 0, 1e6}},
-        {0,
-         {"split", 0, "SPLIT", yk_argument_split, &a->split,
-          "train or test, for data that has both; ?split=0.9 in SPEC selects rows", "train"}},
-        {READS_FILES,
-         {"features", 0, "N", yk_argument_int, &a->features, "number of columns of sparse data",
-          "the largest index in the data + 1", 1, INT32_MAX - 1}},
-        {READS_FILES,
-         {"hash-bits", 0, "B", yk_argument_int, &a->hash_bits, "hash sparse keys into 2^B columns",
-          "24 for Criteo and Vowpal Wabbit text, CSV and Parquet, else not hashed", 1, 30}},
-        {READS_FILES,
-         {"skip-bad", 0, "N", yk_argument_int, &a->skip_bad, "skip and count up to N bad records", "0", 0,
-          1e15}},
-        {READS_FILES,
-         {"regression", 0, NULL, yk_argument_flag, &a->regression,
-          "labels are numbers, as for yoke train --loss squared"}},
-        {0, {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"}},
-        {0, {"quiet", 0, NULL, yk_argument_quiet, NULL, "do not print progress"}}};
-    enum { ALL = sizeof all / sizeof *all };
     const int own = verbs[verb].options;
-    yk_argument table[ALL + 1] = {{NULL}};
-    for (size_t i = 0, n = 0; i < ALL; i++)
-        if (!all[i].of || (all[i].of & own))
-            table[n++] = all[i].argument;
+    const yk_argument table[] = {
+        {"out", 'o', "FILE", yk_argument_text, &a->out,
+         "output file; it appears under this name when it is complete", .of = WRITES},
+        {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
+         "from the extension of FILE", .of = WRITES},
+        {"first", 0, "N", yk_argument_int, &a->first, "number of records to print", "3", 0, 1e6,
+         .of = INSPECTS},
+        {"split", 0, "SPLIT", yk_argument_split, &a->split,
+         "train or test, for data that has both; ?split=0.9 in SPEC selects rows", "train"},
+        {"features", 0, "N", yk_argument_int, &a->features, "number of columns of sparse data",
+         "the largest index in the data + 1", 1, INT32_MAX - 1, .of = READS_FILES},
+        {"hash-bits", 0, "B", yk_argument_int, &a->hash_bits, "hash sparse keys into 2^B columns",
+         "24 for Criteo and Vowpal Wabbit text, CSV and Parquet, else not hashed", 1, 30, .of = READS_FILES},
+        {"skip-bad", 0, "N", yk_argument_int, &a->skip_bad, "skip and count up to N bad records", "0", 0,
+         1e15, .of = READS_FILES},
+        {"regression", 0, NULL, yk_argument_flag, &a->regression,
+         "labels are numbers, as for yoke train --loss squared", .of = READS_FILES},
+        {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"},
+        {"quiet", 0, NULL, yk_argument_quiet, NULL, "do not print progress"},
+        {NULL}};
     const yk_command_line line = {.name = verbs[verb].title,
                                   .usage = own & WRITES ? "SPEC --out FILE [OPTION...]" : "SPEC [OPTION...]",
                                   .summary = verbs[verb].summary,
@@ -333,7 +320,8 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
                                   .operand = &a->spec,
                                   .operands = 1,
                                   .unexpected = "expected one SPEC; quote patterns such as 'part-*'",
-                                  .notes = verbs[verb].notes};
+                                  .notes = verbs[verb].notes,
+                                  .command = own};
     if (!yk_arguments_parse(&line, argc, argv))
         yk_usage_error("SPEC is missing; examples: synth:digits, 'tfrecord:clicks/part-*', or a path");
     if ((own & WRITES) && !a->out)

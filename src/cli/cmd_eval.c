@@ -70,11 +70,12 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
 
 /* ---- the commands ---- */
 
+enum { EVAL = 1, PREDICT = 2 };
+
 /* `line`: without its table. */
-static void parse(yk_command_line line, const char *json_help, bool has_out, int argc, char **argv,
-                  arguments *a)
+static void parse(yk_command_line line, int argc, char **argv, arguments *a)
 {
-    yk_argument table[20] = {
+    const yk_argument table[] = {
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
          "run directory (its best model, or else its last), one of its checkpoints/step-N, or a "
          "model.safetensors file"},
@@ -84,34 +85,23 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {"features", 0, "N", yk_argument_option, a->options, "as for yoke train"},
         {"hash-bits", 0, "B", yk_argument_option, a->options, "as for yoke train"},
         {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
-        {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
+        {"json", 0, NULL, yk_argument_flag, &a->json, "print one JSON object", .of = EVAL},
+        {"json", 0, NULL, yk_argument_flag, &a->json, "print one JSON object per line", .of = PREDICT},
         {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
-    };
-    const yk_argument
-        of_eval = {"print-torch",
-                   0,
-                   NULL,
-                   yk_argument_flag,
-                   &a->print_torch,
-                   "print the model as Python source for PyTorch; --data is not needed"},
-        of_predict[] = {
-            {"csv", 0, NULL, yk_argument_flag, &a->csv,
-             "print CSV with a header: columns of the data, probabilities, class"},
-            {"id", 0, "COLUMN", yk_argument_text, &a->id,
-             "add this column of a table, or the tag of vw data, to the output (CSV, or --json)"},
-            {"with", 0, "COLUMNS", yk_argument_text, &a->with, "add these columns, separated by commas"},
-            {"threshold", 0, "P", yk_argument_text, &a->threshold,
-             "class 1 if its probability is at least P (CSV, or --json)", "0.5"},
-            {"raw", 0, NULL, yk_argument_flag, &a->raw,
-             "print log-odds of class 1, or logarithms of all probabilities"},
-            {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"}};
-    size_t n = 0;
-    while (table[n].name)
-        n++;
-    if (has_out)
-        memcpy(table + n, of_predict, sizeof of_predict);
-    else
-        table[n] = of_eval;
+        {"print-torch", 0, NULL, yk_argument_flag, &a->print_torch,
+         "print the model as Python source for PyTorch; --data is not needed", .of = EVAL},
+        {"csv", 0, NULL, yk_argument_flag, &a->csv,
+         "print CSV with a header: columns of the data, probabilities, class", .of = PREDICT},
+        {"id", 0, "COLUMN", yk_argument_text, &a->id,
+         "add this column of a table, or the tag of vw data, to the output (CSV, or --json)", .of = PREDICT},
+        {"with", 0, "COLUMNS", yk_argument_text, &a->with, "add these columns, separated by commas",
+         .of = PREDICT},
+        {"threshold", 0, "P", yk_argument_text, &a->threshold,
+         "class 1 if its probability is at least P (CSV, or --json)", "0.5", .of = PREDICT},
+        {"raw", 0, NULL, yk_argument_flag, &a->raw,
+         "print log-odds of class 1, or logarithms of all probabilities", .of = PREDICT},
+        {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout", .of = PREDICT},
+        {NULL}};
     line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
     line.table = table;
     line.unexpected = "use --data to specify the data";
@@ -142,12 +132,13 @@ int yk_cmd_eval(int argc, char **argv)
     arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
     const yk_command_line line = {
         .name = "yoke eval",
+        .command = EVAL,
         .summary = "Print the metrics of a trained model: loss, accuracy, AUC and others.",
         .notes = "Examples:\n"
                  "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
                  "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json\n"
                  "  yoke eval -c runs/mnist --print-torch > model.py"};
-    parse(line, "print one JSON object", false, argc, argv, &a);
+    parse(line, argc, argv, &a);
     if (a.print_torch) {
         yoke_options_free(a.options);
         return print_torch(a.checkpoint);
@@ -160,6 +151,7 @@ int yk_cmd_predict(int argc, char **argv)
     arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
     const yk_command_line line = {
         .name = "yoke predict",
+        .command = PREDICT,
         .summary = "Print one line per example: the probability of class 1 (logreg, fm, wide-deep,\n"
                    "deepfm) or of each class; for regression, the predicted number. With --data\n"
                    "images:DIR, the file name follows on each line.",
@@ -168,6 +160,6 @@ int yk_cmd_predict(int argc, char **argv)
                  "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"
                  "  yoke predict --checkpoint runs/cats --data images:new --json\n"
                  "  yoke predict --checkpoint runs/ctr --data csv:new.csv --id user --with city"};
-    parse(line, "print one JSON object per line", true, argc, argv, &a);
+    parse(line, argc, argv, &a);
     return run(&a, predict);
 }

@@ -5,8 +5,6 @@
 #include "cli/terminal.h"
 #include <yoke.h>
 
-enum { MAX_OPTIONS = 128 };
-
 static const char notes[] = "Examples:\n"
                             "  yoke train --model softmax --data synth:digits --epochs 5\n"
                             "  yoke train --model softmax --data idx:mnist --batch 200 --lr 0.5 --workers 3\n"
@@ -25,9 +23,9 @@ static const char notes[] = "Examples:\n"
 /* The options are those of the library. */
 static void parse(int argc, char **argv, yoke_options *options)
 {
-    yk_argument table[MAX_OPTIONS + 1] = {{NULL}};
+    yk_argument table[YK_MAX_ARGUMENTS + 1] = {{NULL}};
     yoke_option o;
-    for (size_t i = 0; i < MAX_OPTIONS && yoke_option_at(i, &o); i++)
+    for (size_t i = 0; i < YK_MAX_ARGUMENTS && yoke_option_at(i, &o); i++)
         table[i] = (yk_argument){.name = o.name,
                                  .value = o.argument,
                                  .help = o.help,
