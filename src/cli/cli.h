@@ -27,6 +27,9 @@ sigset_t yk_cli_stop_signals(void); /* these three */
 /* Sets the action of SIGHUP, unless it is ignored, as with nohup. */
 void yk_cli_catch_hangup(const struct sigaction *action);
 
+/* Whether the program that reads stdout, such as head, has exited: it has all that it wanted. */
+bool yk_cli_reader_left(void);
+
 /* Reports this thread's error, if any, and returns the exit status. */
 int yk_cli_exit(yk_status status);
 int yk_cli_fail(const yoke_error *error); /* the same for an error of the library */

@@ -13,7 +13,6 @@
 #include "lib/internal.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,10 +66,8 @@ static outcome classify(const yk_supervisor *s, const yk_limits *before)
     }
     if (!s->status && s->output_failed)
         o.exit = yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot write the results to stdout"));
-    struct pollfd out = {.fd = STDOUT_FILENO};
-    if (o.exit == yk_status_exit(YK_ESYSTEM) && s->training && poll(&out, 1, 0) == 1 &&
-        (out.revents & POLLERR))
-        o.exit = 128 + SIGPIPE; /* the program that reads stdout has exited: as yk_cli_exit() in rank 0 */
+    if (o.exit == yk_status_exit(YK_ESYSTEM) && s->training && yk_cli_reader_left())
+        o.exit = 128 + SIGPIPE; /* as yk_cli_exit() in rank 0 */
     if (!o.exit)
         return o;
     snprintf(o.error, sizeof o.error, "%s", s->status ? s->error : yk_error());

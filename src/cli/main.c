@@ -61,16 +61,15 @@ static void fail(const char *error, int code)
     yk_failure_print(error, code);
 }
 
-/* Whether the program that reads stdout, such as head, has exited: it has all that it wanted. */
-static bool is_reader_gone(void)
+bool yk_cli_reader_left(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
-    return ferror(stdout) && poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
 }
 
 int yk_cli_exit(yk_status status)
 {
-    if (status && is_reader_gone())
+    if (status && ferror(stdout) && yk_cli_reader_left())
         return 128 + SIGPIPE; /* as if the signal, which may be ignored, had ended this program */
     if (status == YK_EINTERRUPTED && !yk_job_has_launcher()) { /* else the launcher reports it */
         yk_note("%s", yk_error());

@@ -216,30 +216,29 @@ static yk_status start_agents(yk_supervisor *s, const sigset_t *mask)
     return YK_OK;
 }
 
-/* "unix:yoke-1234", or "HOST:0", with a port that the agent of rank 0 chooses. YOKE_SHARED_MEMORY=0 (comm.h): TCP anyway. */
-static void choose_master(yk_supervisor *s, const char *name)
+/* "unix:yoke-0-1234-5e6f", or "HOST:0", with a port that the agent of rank 0 chooses. YOKE_SHARED_MEMORY=0 (comm.h): TCP
+ * anyway. */
+static void choose_master(yk_supervisor *s)
 {
     const char *host = s->agent[0].host, *at = strrchr(host, '@');
     host = at ? at + 1 : host;
     if (s->hosts == 1 && yk_env_number("YOKE_SHARED_MEMORY", 1) == 0)
         snprintf(s->master, sizeof s->master, "127.0.0.1:0");
     else if (s->hosts == 1)
-        snprintf(s->master, sizeof s->master, "unix:yoke-%.32s", name);
+        snprintf(s->master, sizeof s->master, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
+                 (unsigned long long)yk_now_ns());
     else
         snprintf(s->master, sizeof s->master, strchr(host, ':') ? "[%s]:0" : "%s:0", host);
 }
 
 static yk_status choose_token(yk_supervisor *s)
 {
-    unsigned char token[YK_TOKEN_BYTES], name[YK_TOKEN_BYTES];
-    char text[YK_TOKEN_TEXT];
-    yk_status st = yk_token_create(token);
-    if (st || (st = yk_token_create(name)))
-        return st;
-    yk_token_print(token, s->token);
-    yk_token_print(name, text); /* the name of a socket is not secret */
-    choose_master(s, text);
-    return YK_OK;
+    unsigned char token[YK_TOKEN_BYTES];
+    const yk_status st = yk_token_create(token);
+    if (!st)
+        yk_token_print(token, s->token);
+    choose_master(s);
+    return st;
 }
 
 static void start_ranks(yk_supervisor *s, yk_host_agent *a)

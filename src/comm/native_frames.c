@@ -413,13 +413,6 @@ static bool on_data(yk__native *t, yk__native_peer *p)
     return true;
 }
 
-static bool on_credit(yk__native *t, yk__native_peer *p)
-{
-    (void)t;
-    (void)p;
-    return true;
-}
-
 static bool on_abort(yk__native *t, yk__native_peer *p)
 {
     if (t->aborted_by < 0) {
@@ -436,14 +429,14 @@ static bool on_leave(yk__native *t, yk__native_peer *p)
     return !t->listener || yk__native_queue(t, p, (yk__frame){.kind = YK__FRAME_LEAVE}, NULL);
 }
 
-/* By kind of frame; `payload`: bytes follow. */
+/* By kind of frame. begin NULL: the header is all; payload: bytes follow. */
 static const struct {
     bool (*begin)(yk__native *t, yk__native_peer *p);
     bool payload;
 } frame[] = {
     [YK__FRAME_EAGER] = {on_eager, true},      [YK__FRAME_ANNOUNCE] = {on_announce, false},
     [YK__FRAME_GRANT] = {on_grant, false},     [YK__FRAME_DATA] = {on_data, true},
-    [YK__FRAME_FETCHED] = {on_fetched, false}, [YK__FRAME_CREDIT] = {on_credit, false},
+    [YK__FRAME_FETCHED] = {on_fetched, false}, [YK__FRAME_CREDIT] = {NULL, false},
     [YK__FRAME_ABORT] = {on_abort, false},     [YK__FRAME_LEAVE] = {on_leave, false},
 };
 
@@ -461,7 +454,7 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
     p->store = NULL;
     p->to = NULL;
     p->crc = ~0u;
-    return frame[h->kind].begin(t, p);
+    return !frame[h->kind].begin || frame[h->kind].begin(t, p);
 }
 
 /* All bytes of a message have arrived. */

@@ -24,45 +24,35 @@ static void own_directory(char *out, size_t size)
     snprintf(out, size, "%s", slash ? path : ".");
 }
 
-/* The plug-in's file, or "". */
-static void find(yk_mpi_kind kind, char *out, size_t size)
+/* The plug-in's file. `needs` says why it is needed; the error says what is missing. */
+static yk_status find(yk_mpi_kind kind, const char *needs, char *out, size_t size)
 {
     static const char *const below[] = {"", "/../lib/yoke"};
-    const char *user_path = getenv("YK_MPI_PLUGIN");
+    const char *given = getenv("YK_MPI_PLUGIN");
     char directory[PATH_MAX];
     own_directory(directory, sizeof directory);
-    if (user_path) {
-        snprintf(out, size, "%s", access(user_path, F_OK) ? "" : user_path);
-        return;
+    if (given) {
+        snprintf(out, size, "%s", given);
+        return access(given, F_OK)
+                   ? yk_fail(YK_ESYSTEM, "%s, but the file YK_MPI_PLUGIN=%s does not exist", needs, given)
+                   : YK_OK;
     }
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
         snprintf(out, size, "%s%s/%s", directory, below[i], yk_mpis[kind].file);
         if (access(out, F_OK) == 0)
-            return;
+            return YK_OK;
     }
-    *out = '\0';
+    return yk_fail(
+        YK_ESYSTEM,
+        "%s, but %s is neither beside the program (in %s) nor in ../lib/yoke; build yoke where the "
+        "headers of %s are installed, and copy the plug-in with the program",
+        needs, yk_mpis[kind].file, directory, yk_mpis[kind].name);
 }
 
 bool yk_mpi_has_plugin(yk_mpi_kind kind)
 {
     char path[2 * PATH_MAX];
-    find(kind, path, sizeof path);
-    return *path;
-}
-
-/* `needs` says why MPI is needed; the error says what is missing. */
-static yk_status not_found(const char *needs, const char *file, const char *mpi)
-{
-    const char *user_path = getenv("YK_MPI_PLUGIN");
-    char directory[PATH_MAX];
-    own_directory(directory, sizeof directory);
-    if (user_path)
-        return yk_fail(YK_ESYSTEM, "%s, but the file YK_MPI_PLUGIN=%s does not exist", needs, user_path);
-    return yk_fail(
-        YK_ESYSTEM,
-        "%s, but %s is neither beside the program (in %s) nor in ../lib/yoke; build yoke where the "
-        "headers of %s are installed, and copy the plug-in with the program",
-        needs, file, directory, mpi);
+    return !find(kind, "", path, sizeof path);
 }
 
 /* ---- which one ---- */
@@ -89,12 +79,9 @@ static launcher find_launcher(void)
 static yk_status load(yk_mpi_kind kind, int flags, const char *needs, char *path, size_t path_size,
                       void **file_out)
 {
-    find(kind, path, path_size);
-    if (!*path)
-        return not_found(needs, yk_mpis[kind].file, yk_mpis[kind].name);
-    *file_out = dlopen(path, flags);
-    if (*file_out)
-        return YK_OK;
+    const yk_status st = find(kind, needs, path, path_size);
+    if (st || (*file_out = dlopen(path, flags)))
+        return st;
     const char *error = dlerror();
     return yk_fail(YK_ESYSTEM, "%s, but %s cannot be loaded: %s; install %s", needs, path,
                    error ? error : "?", yk_mpis[kind].package);

@@ -21,22 +21,11 @@ void yk_token_print(const unsigned char *token, char *out)
         snprintf(out + 2 * i, 3, "%02x", token[i]);
 }
 
-static int digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 const char *yk_token_parse(const char *text, unsigned char *out)
 {
-    for (int i = 0; i < YK_TOKEN_BYTES; i++, text += 2) {
-        const int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);
-        if (low < 0)
+    for (int i = 0; i < YK_TOKEN_BYTES; i++, text += 2)
+        if (strspn(text, "0123456789abcdefABCDEF") < 2 || sscanf(text, "%2hhx", &out[i]) != 1)
             return NULL;
-        out[i] = (unsigned char)(high << 4 | low);
-    }
     return strchr(" \r\n", *text) ? text : NULL; /* or the end */
 }
 
