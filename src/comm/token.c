@@ -23,9 +23,14 @@ void yk_token_print(const unsigned char *token, char *out)
 
 const char *yk_token_parse(const char *text, unsigned char *out)
 {
-    for (int i = 0; i < YK_TOKEN_BYTES; i++, text += 2)
-        if (strspn(text, "0123456789abcdefABCDEF") < 2 || sscanf(text, "%2hhx", &out[i]) != 1)
+    static const char digits[] = "0123456789abcdefABCDEF";
+    for (int i = 0; i < 2 * YK_TOKEN_BYTES; i++) {
+        const char *at = *text ? strchr(digits, *text++) : NULL;
+        if (!at)
             return NULL;
+        const long digit = at - digits < 16 ? at - digits : at - digits - 6;
+        out[i / 2] = (unsigned char)(out[i / 2] << 4 | digit);
+    }
     return strchr(" \r\n", *text) ? text : NULL; /* or the end */
 }
 
