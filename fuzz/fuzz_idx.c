@@ -9,7 +9,7 @@ static volatile double sum; /* so that the reads are not optimised away */
 static void read_set(uint64_t skip_bad)
 {
     yk_rows rows;
-    yk_source *s = open_source("idx:/in/images?labels=/in/labels", skip_bad);
+    yk_source *s = open_source("idx:/in/images?labels=/in/labels", skip_bad, NULL);
     if (!s)
         return;
     if (read_all(s, 5, &rows) || rows.n != s->examples)

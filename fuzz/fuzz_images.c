@@ -110,7 +110,7 @@ static void decode_damaged(bool png, const uint8_t *data, size_t size, uint8_t h
 
 static void read_source(const char *spec, uint64_t skip_bad)
 {
-    yk_source *s = open_source(spec, skip_bad);
+    yk_source *s = open_source(spec, skip_bad, NULL);
     yk_rows rows;
     if (!s)
         return;

@@ -8,13 +8,21 @@
 static void read_table(const yk_schema *schema)
 {
     static const char csv[] = "label,a,b\n1,2,x\n0,3,y\n1,-4.5,\n";
-    const yk_source_options o = {.schema = schema, .unlabeled = true, .fields = YK_FIELDS_ALL};
+    const yk_source_options o = {.schema = schema->ncolumns ? schema : NULL,
+                                 .images = schema,
+                                 .unlabeled = true,
+                                 .fields = YK_FIELDS_ALL};
     yk_source *s;
     yk_reader *r;
     yk_rows rows;
     size_t got;
     memory_put("/a.csv", csv, sizeof csv - 1);
-    if (!schema->ncolumns || yk_source_open("csv:/a.csv", YK_SPLIT_TEST, &o, &s))
+    memory_put("/a.svm", "1 1:2 2:3\n0 |user a:2\n", 22);
+    const bool vw = !strcmp(schema->format, "vw");
+    if (yk_source_open(schema->ncolumns ? "csv:/a.csv"
+                       : vw             ? "vw:/a.svm"
+                                        : "libsvm:/a.svm",
+                       YK_SPLIT_TEST, &o, &s))
         return;
     yk_rows_init(&rows, s->kind, s->dim);
     if ((s->kind == YK_ROWS_SPARSE || s->dim < 1 << 16) && !yk_source_read(s, 0, &r)) {

@@ -36,7 +36,7 @@ static size_t read_file(const char *path, unsigned block, uint64_t skip_bad, siz
     char spec[100];
     yk_rows rows;
     snprintf(spec, sizeof spec, "tfrecord:%s?block=%u&form=sparse", path, block);
-    yk_source *s = open_source(spec, skip_bad);
+    yk_source *s = open_source(spec, skip_bad, NULL);
     if (!s)
         return SIZE_MAX;
     yk_status st = read_all(s, step, &rows);

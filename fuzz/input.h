@@ -38,18 +38,19 @@ static inline yk_status read_all(yk_source *s, size_t step, yk_rows *rows)
         if ((st = yk_source_read(s, b, &r)))
             break;
         while (got && !(st = yk_reader_next(r, rows, step, &got)))
-            ;
+            for (size_t i = 0; s->carries && i < got; i++)
+                if (strlen(yk_reader_cell(r, i, 0)) > (1u << 20))
+                    abort();
         yk_reader_free(r);
     }
     return st;
 }
 
-/* Opens a source that skips bad records; NULL: it was refused. */
-static inline yk_source *open_source(const char *spec, uint64_t skip_bad)
+/* Opens a source that skips bad records, whose readers have the texts of these columns; NULL: it was refused. */
+static inline yk_source *open_source(const char *spec, uint64_t skip_bad, const char *carry)
 {
     yk_source *s;
-    const yk_source_options options = {
-        .skip_bad = skip_bad, .fields = YK_FIELDS_STORED, .carry = strncmp(spec, "vw:", 3) ? NULL : "tag"};
+    const yk_source_options options = {.skip_bad = skip_bad, .fields = YK_FIELDS_STORED, .carry = carry};
     if (yk_source_open(spec, YK_SPLIT_TRAIN, &options, &s))
         return NULL;
     if (skip_bad > 3)
@@ -72,7 +73,11 @@ static inline int fuzz_text(const char *format, const char *const options[4], co
     char spec[96];
     uint8_t choice = data[size - 1];
     snprintf(spec, sizeof spec, "%s:%s%s", format, put_input(data, size), options[choice & 3]);
-    yk_source *s = open_source(spec, (uint64_t)(choice >> 2) & 3);
+    static const char *const columns[] = {NULL, "*", "1,1", "2,1"};
+    const char *carry = !strcmp(format, "vw")    ? "tag"
+                        : !strcmp(format, "csv") ? columns[choice >> 5 & 3]
+                                                 : NULL;
+    yk_source *s = open_source(spec, (uint64_t)(choice >> 2) & 3, carry);
     yk_rows rows = {0};
     if (s)
         read_all(s, 5, &rows);
