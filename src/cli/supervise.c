@@ -28,7 +28,6 @@ static const double grace = 1.0;
 
 /* How an agent is started. */
 struct yk_agent_ops {
-    const char *name;
     bool remote; /* the agent is on another host, and forwards the output of its ranks */
     void (*run)(const yk_supervisor *s, const yk_host_agent *a, int fd); /* in the child; does not return */
 };
@@ -159,7 +158,7 @@ static void run_ssh(const yk_supervisor *s, const yk_host_agent *a, int fd)
     _exit(127);
 }
 
-static const yk_agent_ops fork_ops = {"fork", false, run_fork}, ssh_ops = {"ssh", true, run_ssh};
+static const yk_agent_ops fork_ops = {false, run_fork}, ssh_ops = {true, run_ssh};
 
 static const char *this_host(void)
 {

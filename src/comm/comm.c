@@ -357,11 +357,7 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
 /* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait. */
 static bool is_overdue(const yk_comm *c, const yk_op *op, double began, double now, double seconds)
 {
-    if (c->limit == 0.0)
-        return now - began > seconds;
-    const double margin =
-        c->rank == 0 ? 0.0 : 1.0; /* rank 0 can name the missing rank, so it times out first */
-    return now - yk__last_heartbeat(c, op->peer, began) > c->limit + margin;
+    return c->limit == 0.0 ? now - began > seconds : yk__is_silent(c, op->peer, began, now);
 }
 
 static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double began, double now,

@@ -66,12 +66,14 @@ yk_status yk__heartbeat(yk_comm *c, double now)
     return st;
 }
 
-double yk__last_heartbeat(const yk_comm *c, int peer, double began)
+bool yk__is_silent(const yk_comm *c, int peer, double began, double now)
 {
     const int sender = c->rank == 0 ? peer : 0;
-    return c->last_heartbeat && peer < c->size && sender != c->rank && c->last_heartbeat[sender] > began
-               ? c->last_heartbeat[sender]
-               : began;
+    const double margin =
+        c->rank == 0 ? 0.0 : 1.0; /* rank 0 can name the missing rank, so it times out first */
+    if (c->last_heartbeat && peer < c->size && sender != c->rank)
+        began = fmax(began, c->last_heartbeat[sender]);
+    return now - began > c->limit + margin;
 }
 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
@@ -91,7 +93,7 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
 yk_status yk__check_heartbeats(const yk_comm *c, double began, double now)
 {
     for (int i = 0; c->limit > 0.0 && i < c->size; i++)
-        if (exchanges(c, i) && now - yk__last_heartbeat(c, i, began) > c->limit + (c->rank != 0))
+        if (exchanges(c, i) && yk__is_silent(c, i, began, now))
             return yk_fail(YK_ELOST,
                            "no heartbeat from rank %d for %.0f s: it has died, is hung, or cannot be reached",
                            i, c->limit);

@@ -101,7 +101,7 @@ static bool wait_for(int fd, short events, double until)
 {
     struct pollfd p = {.fd = fd, .events = events};
     const double left = until - yk_now();
-    return left > 0.0 && poll(&p, 1, (int)(left * 1e3) + 1) >= 0;
+    return left > 0.0 && poll(&p, 1, (int)(left * 1e3) + 1) > 0;
 }
 
 static bool transient(void)
@@ -417,13 +417,9 @@ static int connect_until(const endpoint *e, double until)
     if (connect(fd, (const struct sockaddr *)&e->at, e->size) == 0)
         return fd;
     error = errno;
-    if (error == EINPROGRESS) {
-        struct pollfd p = {.fd = fd, .events = POLLOUT};
-        const double left = until - yk_now();
-        const int ready = left > 0.0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
-        if (ready <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
-            error = ETIMEDOUT;
-    }
+    if (error == EINPROGRESS &&
+        (!wait_for(fd, POLLOUT, until) || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size)))
+        error = ETIMEDOUT;
     if (!error)
         return fd;
     close(fd);
