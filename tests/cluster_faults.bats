@@ -17,6 +17,10 @@ begin_async() { # EPOCHS OPTION...
 begin_sync() { # OPTION...
     begin $sync --steps 1000000 --out run "$@"
     wait_for_step 400
+    until compgen -G 'run/checkpoints/*/DONE' >/dev/null; do # written in the background
+        kill -0 "$BACKGROUND"
+        sleep 0.02
+    done
 }
 
 all_examples() { # EPOCHS
