@@ -226,6 +226,9 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     expect 0
     [ "$(head -n 1 out)" = id,os,city,probability,class ]
     mv out once
+    learn numbers "csv:day1.csv$model" --model linear
+    try predict --checkpoint numbers --data csv:day1.csv --threshold 0.5
+    expect 2 "--threshold is for models with classes; this one predicts numbers"
     try predict --checkpoint named --data csv:new.csv --id id --with id,os,os,city # as many as the file has, but some twice
     expect 0
     cut -d, -f 2,4- out | tail -n +4 | cmp - <(tail -n +4 once)

@@ -14,6 +14,8 @@ yk_status yk_show_threshold(yk_show_predictions *to, const char *text)
 {
     if (yk_number_real(text, 0.0, 1.0, &to->threshold))
         return yk_fail(YK_EUSAGE, "--threshold %s: %s", text, yk_error());
+    if (yoke_model_regression(to->model))
+        return yk_fail(YK_EUSAGE, "--threshold is for models with classes; this one predicts numbers");
     return yoke_model_outputs(to->model) == 1
                ? YK_OK
                : yk_fail(
