@@ -94,12 +94,12 @@ typedef struct {
     uint64_t since, lap;  /* start of the layer and of the pass */
 } timer;
 
-static void add_lap(timer *c, uint64_t *sum)
+static void add_lap(timer *c, _Atomic uint64_t *sum)
 {
     if (!c->timed)
         return;
     const uint64_t now = yk_now_ns();
-    *sum += now - c->lap;
+    atomic_fetch_add_explicit(sum, now - c->lap, memory_order_relaxed);
     c->lap = now;
 }
 

@@ -5,6 +5,7 @@
 #define YK_MODEL_NET_WORKSPACE_H
 
 #include "model/net.h"
+#include <stdatomic.h>
 
 enum { YK__MAX_BLOCKS = 64, YK__MAX_PARTS = 3 }; /* blocks of a chunk; parts of backward */
 
@@ -25,11 +26,12 @@ struct yk_workspace {
     int nback;
     void *memory; /* owned; holds the gradient, the arrays of the groups and the workspaces of the layers */
     float *grad;
-    yk__net_group *group;                      /* [groups] owned */
-    yk__profile *profile;                      /* NULL: not measured */
-    uint64_t npasses, forward_ns, backward_ns; /* of one training pass in eight */
-    int threads;                               /* groups * size */
-    yk_thread_pool *pool;                      /* owned: these threads; NULL: one */
+    yk__net_group *group; /* [groups] owned */
+    yk__profile *profile; /* NULL: not measured */
+    uint64_t npasses;
+    _Atomic uint64_t forward_ns, backward_ns; /* of one training pass in eight; another thread reads them */
+    int threads;                              /* groups * size */
+    yk_thread_pool *pool;                     /* owned: these threads; NULL: one */
     /* the current pass */
     const yk__branch_hooks *hooks; /* NULL: the network is the whole model */
     const yk_batch *batch;
