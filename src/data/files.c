@@ -400,8 +400,9 @@ yk_status yk_files_check_output(const char *spec, const char *out)
     if (!yk_spec_is_stdin(spec) && !yk_files_find(parsed.where, &f))
         for (size_t i = 0; !st && i < f.n; i++)
             if (f.state && f.state[i].device == there.st_dev && f.state[i].inode == there.st_ino)
-                st = yk_fail(YK_EUSAGE, "--out %s would overwrite the data that is read (%s): use another name",
-                             out, f.path[i]);
+                st = yk_fail(YK_EUSAGE,
+                             "--out %s would overwrite the data that is read (%s): use another name", out,
+                             f.path[i]);
     yk_files_fini(&f);
     yk_spec_fini(&parsed);
     return st;
