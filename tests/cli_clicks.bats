@@ -28,7 +28,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     grep -Eq '^ 1  fm 16 name=v +1 +32,000 ' out
     grep -Eq ' embed 16 name=v +[0-9]+ ' out
     grep -Eq '^FLOPs +per example: ' out
-    grep -q '^memory .* gradient 1.54 MB,' out # of the network
+    grep -q '^memory .* gradient 1.5 MB,' out # of the network
 }
 
 @test "an error in a list of branches points at its place" {

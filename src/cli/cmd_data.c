@@ -7,7 +7,6 @@
 #include "cli/arguments.h"
 #include "cli/show_inspection.h"
 #include "data/export.h"
-#include "data/files.h"
 #include "data/inspect.h"
 #include "data/spec.h"
 #include "lib/internal.h"
@@ -179,8 +178,6 @@ static yk_status write_file(arguments *a, const char *doing)
     yk_source *s = NULL;
     yk_export_stats written;
     yk_status st = choose_format(a);
-    if (!st)
-        st = yk_files_check_output(a->spec, a->out);
     if (!st)
         st = open_watched(a, doing, strcmp(a->format, "cache") ? 1 : 2, false, &s);
     if (st)

@@ -2,7 +2,6 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/show_predictions.h"
-#include "data/files.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,9 +61,7 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
     const yoke_prediction how = {sizeof how, *columns ? columns : NULL, a->raw};
     yoke_error error;
     yk_status st = a->threshold ? yk_show_threshold(&to, a->threshold) : YK_OK;
-    if (!st && a->out)
-        st = yk_files_check_output(a->data, a->out);
-    if (st || (a->out && (st = yk_file_create(a->out, &to.file))))
+    if (st || (a->out && (st = yk_show_open(&to, a->data, a->out))))
         return yk_cli_exit(st);
     const bool failed = yoke_predict_with(model, data, &how, yk_show_block, &to, &error);
     st = yk_show_end(&to, failed);

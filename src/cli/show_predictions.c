@@ -3,10 +3,13 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "cli/cli.h"
+#include "data/files.h"
+#include "data/spec.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- classes */
 
@@ -154,6 +157,30 @@ static void add_object(const yk_show_predictions *to, const yoke_predictions *bl
 }
 
 /* ---- blocks */
+
+/* Whether a file is one of those that `data` reads. */
+static bool is_read(const char *data, const char *path)
+{
+    struct stat there;
+    yk_spec spec;
+    yk_files f = {0};
+    bool found = false;
+    if (stat(path, &there) || yk_spec_is_stdin(data) || yk_spec_parse(data, &spec))
+        return false;
+    if (!yk_files_find(spec.where, &f))
+        for (size_t i = 0; f.state && i < f.n; i++)
+            found |= f.state[i].device == there.st_dev && f.state[i].inode == there.st_ino;
+    yk_files_fini(&f);
+    yk_spec_fini(&spec);
+    return found;
+}
+
+yk_status yk_show_open(yk_show_predictions *to, const char *data, const char *out)
+{
+    return is_read(data, out)
+               ? yk_fail(YK_EUSAGE, "--out %s would overwrite the data that is read: use another name", out)
+               : yk_file_create(out, &to->file);
+}
 
 int yk_show_block(void *show_predictions, const yoke_predictions *block)
 {

@@ -36,6 +36,8 @@ typedef struct {
 
 yk_status yk_show_threshold(yk_show_predictions *to,
                             const char *text); /* YK_EUSAGE: not a probability, or many classes */
+/* Creates the file `out`. YK_EUSAGE: it is one of those that `data`, a spec, reads. */
+yk_status yk_show_open(yk_show_predictions *to, const char *data, const char *out);
 int yk_show_block(void *show_predictions, const yoke_predictions *block); /* for yoke_predict_with() */
 yk_status yk_show_end(yk_show_predictions *to, bool failed);
 

@@ -1,7 +1,6 @@
 #include "data/files.h"
 
 #include "base/mem.h"
-#include "data/spec.h"
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -387,23 +386,4 @@ void yk_files_fini(yk_files *f)
     free(f->state);
     free(f->block);
     *f = (yk_files){0};
-}
-
-yk_status yk_files_check_output(const char *spec, const char *out)
-{
-    struct stat there;
-    yk_spec parsed;
-    yk_files f = {0};
-    if (stat(out, &there) || yk_spec_parse(spec, &parsed))
-        return YK_OK;
-    yk_status st = YK_OK;
-    if (!yk_spec_is_stdin(spec) && !yk_files_find(parsed.where, &f))
-        for (size_t i = 0; !st && i < f.n; i++)
-            if (f.state && f.state[i].device == there.st_dev && f.state[i].inode == there.st_ino)
-                st = yk_fail(YK_EUSAGE,
-                             "--out %s would overwrite the data that is read (%s): use another name", out,
-                             f.path[i]);
-    yk_files_fini(&f);
-    yk_spec_fini(&parsed);
-    return st;
 }

@@ -58,9 +58,6 @@ yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes);
 yk_status yk_files_unchanged(const yk_files *f, size_t file, const yk_input *in);
 void yk_files_fini(yk_files *f);
 
-/* YK_EUSAGE: `out` is one of the files of `spec` (spec.h), which it would overwrite. Other errors are those of reading it. */
-yk_status yk_files_check_output(const char *spec, const char *out);
-
 /* ---- internal to data/ */
 
 typedef struct {
