@@ -43,6 +43,14 @@ static int is_done(void *self, uint64_t *request, bool *done_out, size_t *bytes_
     return 0;
 }
 
+static int find(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
+{
+    (void)self, (void)tag;
+    *found_out = true;
+    *out = (yk_arrival){.peer = peer, .bytes = arrived.bytes};
+    return 0;
+}
+
 /* ---- the server */
 
 typedef struct {
@@ -56,12 +64,14 @@ typedef struct {
 
 static void create(uint8_t how, bool chief, job *j)
 {
-    static const yk_transport_ops ops = {.send = send_nothing, .recv = receive, .test = is_done};
+    static const yk_transport_ops ops = {
+        .send = send_nothing, .recv = receive, .test = is_done, .probe = find};
     const bool synchronous = how & 1, streamed = how & 2, local = how & 4;
     yk_optim_config optim = yk_optim_defaults(how & 64 ? YK_ADAGRAD : YK_SGD);
     optim.l2 = how & 128 ? 0.01 : 0.0;
     const int servers = chief ? 1 : 2;
-    *j = (job){.comm = {.ops = &ops, .rank = servers - 1, .size = servers + CLIENTS, .sent_to = j->sent_to}};
+    *j = (job){
+        .comm = {.ops = &ops, .rank = servers - 1, .size = servers + CLIENTS, .counts.sent_to = j->sent_to}};
     yk_local_config table = {.ngroups = 2,
                              .group = {{{"linear", true, 1 + (how >> 3 & 1), KEYS}, optim, 0, NULL, 0},
                                        {{"network", false, 1, DENSE}, optim, 0, NULL, 0}},
@@ -164,7 +174,8 @@ static void make_message(const yk_server *s, yk__client *c, const uint8_t *b)
 /* What the server does after each message (server.c); c NULL: it is from server 0. */
 static yk_status handle(yk_server *s, yk__client *c)
 {
-    yk_status st = !c ? yk__control_handle(s, arrived.bytes) : c->pushed ? YK_OK : yk__handle_message(s, c);
+    bool found;
+    yk_status st = !c ? yk__control_receive(s, &found) : c->pushed ? YK_OK : yk__handle_message(s, c);
     if (!st && s->config.rounds->close)
         st = s->config.rounds->close(s);
     if (!st)

@@ -132,7 +132,7 @@ void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *del
     const float share = workers ? 1.0f / (float)workers : 1.0f;
     if (t->touched && t->hot)
         yk__decay_hot(t, k->begin, k->end, (uint32_t)now);
-    else if (t->touched)
+    else if (t->touched && k->begin < k->end)
         yk__decay_keys(t, (uint32_t)now, k->key + k->begin, k->end - k->begin);
     for (int a = 0; a < yk_copy_arrays(s, group); a++, deltas += k->stride * t->width)
         add_array(yk_copy_array(s, group, a), k, t->width, share, deltas);

@@ -121,10 +121,10 @@ yk_status yk__snapshot_send(yk_server *s)
     s->snapshot_wanted = false;
     if (!st && s->parts_some)
         copy_part(s, t, s->me, s->parts, false);
-    const uint32_t *at = s->parts;
+    size_t at = 0;
     for (; !st && array_of(s, t, s->me, n, &a); n++, at += a.n * a.width)
         st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL,
-                          s->parts_some ? at : a.data, a.n * a.width * 4, &op[n]);
+                          s->parts_some ? s->parts + at : a.data, a.n * a.width * 4, &op[n]);
     return st ? st
               : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
 }
