@@ -168,7 +168,7 @@ END
     learn damaged logreg "csv:day1.csv$columns"
     printf '{\n"state": "do' >damaged/summary.json
     inspect damaged
-    expect 0 "damaged/summary.json: damaged in line 2: " "the training summary is not shown"
+    expect 0 "damaged/summary.json: invalid JSON in line 2: " "the training summary is not shown"
     grep -q "training    unknown: the run directory has no valid summary.json" out
     grep -q "^largest weights" out
 }

@@ -546,6 +546,6 @@ END
     ln -s day1.csv link.csv
     cp day1.csv kept.csv
     try predict --checkpoint run --data csv:day1.csv --out link.csv
-    expect 2 "would overwrite the data that is read"
+    expect 2 "is one of the files of --data"
     cmp day1.csv kept.csv
 }

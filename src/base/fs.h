@@ -46,7 +46,7 @@ void yk_fs_set(const yk_fs *fs);
 const yk_fs *yk_fs_get(void); /* of this thread; NULL: the system calls */
 
 int yk_fs_open(int dir, const char *path, int flags, mode_t mode);
-int yk_fs_close(int fd); /* a negative one is fine */
+int yk_fs_close(int fd); /* does nothing if fd is negative */
 ssize_t yk_fs_read(int fd, void *buf, size_t n);
 ssize_t yk_fs_write(int fd, const void *buf, size_t n);
 int yk_fs_sync(int fd);

@@ -122,8 +122,9 @@ static json_t *read_summary(const char *file)
         return NULL;
     json_error_t why;
     json_t *o = json_load_file(path, 0, &why);
-    if (!o && access(path, F_OK) == 0)
-        yk_warn("%s: damaged in line %d: %s; the training summary is not shown", path, why.line, why.text);
+    if (!o && access(path, R_OK) == 0)
+        yk_warn("%s: invalid JSON in line %d: %s; the training summary is not shown", path, why.line,
+                why.text);
     free(path);
     return o;
 }

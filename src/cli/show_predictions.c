@@ -178,7 +178,7 @@ static bool is_read(const char *data, const char *path)
 yk_status yk_show_open(yk_show_predictions *to, const char *data, const char *out)
 {
     return is_read(data, out)
-               ? yk_fail(YK_EUSAGE, "--out %s would overwrite the data that is read: use another name", out)
+               ? yk_fail(YK_EUSAGE, "--out %s is one of the files of --data: choose another file", out)
                : yk_file_create(out, &to->file);
 }
 

@@ -357,7 +357,7 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
 /* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait. */
 static bool is_overdue(const yk_comm *c, const yk_op *op, double began, double now, double seconds)
 {
-    return c->limit == 0.0 ? now - began > seconds : yk__is_silent(c, op->peer, began, now);
+    return c->limit == 0.0 ? now - began > seconds : yk__missed_heartbeats(c, op->peer, began, now);
 }
 
 static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double began, double now,

@@ -72,8 +72,8 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
 yk_status yk__heartbeat(yk_comm *c, double now);
 /* YK_ELOST if a rank that exchanges heartbeats with this one has missed its timeout; `began`: when the wait began. */
 yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
-/* Whether a peer has missed its timeout, which begins at `began` at the earliest. */
-bool yk__is_silent(const yk_comm *c, int peer, double began, double now);
+/* Whether a peer has missed its timeout, counted from its last heartbeat or from `began`, whichever is later. */
+bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now);
 
 /* join.c */
 void yk__joins_free(yk_comm *c);

@@ -66,7 +66,7 @@ yk_status yk__heartbeat(yk_comm *c, double now)
     return st;
 }
 
-bool yk__is_silent(const yk_comm *c, int peer, double began, double now)
+bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now)
 {
     const int sender = c->rank == 0 ? peer : 0;
     const double margin =
@@ -93,7 +93,7 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
 yk_status yk__check_heartbeats(const yk_comm *c, double began, double now)
 {
     for (int i = 0; c->limit > 0.0 && i < c->size; i++)
-        if (exchanges(c, i) && yk__is_silent(c, i, began, now))
+        if (exchanges(c, i) && yk__missed_heartbeats(c, i, began, now))
             return yk_fail(YK_ELOST,
                            "no heartbeat from rank %d for %.0f s: it has died, is hung, or cannot be reached",
                            i, c->limit);

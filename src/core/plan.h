@@ -34,7 +34,7 @@ enum { YK_CURSOR_CHUNK_SHIFT = 8 };
 /* How a parameter group is trained. */
 typedef struct {
     yk_optim_config optim;
-    double default_lr;  /* of --lr */
+    double default_lr;  /* if --lr is not given */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     yk_placement placement;
 } yk_group_plan;

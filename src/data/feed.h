@@ -57,8 +57,8 @@ typedef struct {
     /* Whether the lease or stream of a worker was assigned to another worker. If so, next() drops the rest of it. NULL: never. */
     bool (*revoked)(void *context, int worker);
     void *lease_context;
-    /* With `lease` and rows in memory, which are shuffled before they are used: the rows of a chunk, neighbors that the order of
-     * an epoch keeps together, a multiple of `batch`; 0: the number that is best for the cache. A resumed run uses the number in
+    /* With `lease` and rows in memory, which are shuffled before they are used: rows per chunk: neighbors that
+     * shuffling keeps together, a multiple of `batch`; 0: the number that is best for the cache. A resumed run uses the number in
      * its checkpoint. */
     size_t chunk_rows;
     const yk_keymap *keymap; /* streams: remaps keys as they are read; NULL: no remap */

@@ -92,7 +92,7 @@ typedef struct {
     yk_model_input input; /* this, and what follows: see description.h */
     bool linear, needs_fields;
     const char *optimizer;     /* NULL: sgd with a learning rate of 0.1 */
-    double keyed_lr, dense_lr; /* its learning rates */
+    double keyed_lr, dense_lr; /* default learning rates with this optimizer */
     const char *loss;          /* the default loss */
     bool own_loss;             /* it has no other */
     bool one_output; /* only losses of one output; otherwise the loss determines the number of outputs */

@@ -75,8 +75,7 @@ yk_warning_kind yk_warning_find(const char *name)
     return (yk_warning_kind)kind;
 }
 
-/* Prints the warning and adds it to the results; if memory runs out, it is only printed. */
-/* `text` is taken. */
+/* Adds the warning to the results, and takes `text`. If memory runs out, the warning is dropped. */
 static void add(yk_observation *w, yk_warning_kind kind, char *text)
 {
     yk_warning *grown = realloc(w->warning, ((size_t)w->nwarnings + 1) * sizeof *grown);
@@ -88,6 +87,7 @@ static void add(yk_observation *w, yk_warning_kind kind, char *text)
     w->warning[w->nwarnings++] = (yk_warning){kind, text};
 }
 
+/* Prints the warning and adds it to the results. */
 __attribute__((format(printf, 3, 4))) static void warn(yk_observation *w, yk_warning_kind kind,
                                                        const char *format, ...)
 {

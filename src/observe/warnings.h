@@ -58,7 +58,7 @@ typedef struct {
     char *text; /* owned */
 } yk_warning;
 
-/* YK_WARNING_BATCH_TOO_LARGE, which is printed when training starts; NULL: the data has a global batch. The caller frees it. */
+/* The text of YK_WARNING_BATCH_TOO_LARGE, which is printed before training; NULL: the data has a global batch. The caller frees it. */
 char *yk_batch_warning(uint64_t examples, uint64_t global_batch, int workers);
 
 yk_warning_kind yk_warning_find(const char *name);

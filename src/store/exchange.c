@@ -278,7 +278,7 @@ static yk_status timed_out(const yk_exchange *x)
         one ? "it has died, is hung" : "they have died, are hung", x->rank, one ? "it" : "them");
 }
 
-static yk_status poll(const yk_exchange *x, yk_wait *w)
+static yk_status poll_wait(const yk_exchange *x, yk_wait *w)
 {
     if (!yk_wait_poll(w))
         return timed_out(x);
@@ -300,7 +300,7 @@ static yk_status finish(yk_exchange *x)
         if (x->ended != ended) {
             ended = x->ended;
             yk_wait_restart(&w);
-        } else if ((st = poll(x, &w))) {
+        } else if ((st = poll_wait(x, &w))) {
             return st;
         }
     }
@@ -351,7 +351,7 @@ static yk_status wait_all(yk_exchange *x, int *last_out)
     for (int r = 0; r < x->size; r++)
         while (is_missing_in_memory(x, r)) {
             *last_out = r;
-            const yk_status st = poll(x, &w);
+            const yk_status st = poll_wait(x, &w);
             if (st)
                 return st;
         }
@@ -423,7 +423,7 @@ static yk_status wait_headers(yk_exchange *x, yk_round *out)
         }
         if (st)
             return st;
-        if (missing == before && (st = poll(x, &w)))
+        if (missing == before && (st = poll_wait(x, &w)))
             return st;
     }
     out->last_wait = yk_now() - arrived;

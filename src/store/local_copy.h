@@ -19,7 +19,7 @@
  *     | weights [n][width] | state 0 [n][width] | state 1 [n][width] |     as many as the optimizer has
  *
  * Adding the deltas of N workers in full, as Downpour SGD adds gradients (Dean et al. 2012), overshoots: N - 1 others meanwhile
- * make the same move from the same point. If it goes 0.62 of the way to the optimum, three workers diverge (docs/convergence.md).
+ * make the same move from the same point. If each move covers 0.62 of the way to the optimum, three workers diverge (docs/convergence.md).
  *
  * With lazy decay (local_decay.c), a delta is the difference from what decay alone would have made of the weight in the meantime.
  * It is added to the decayed weight in the table: decay counts once, no matter how many workers used the weight.

@@ -12,7 +12,7 @@
  *     distance   lr / (1 + d), for networks: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
- *     revision   keyed groups with adagrad (optim/optim.h)
+ *     revision   keyed groups with adagrad: gradients in flight that point in the same direction count as one (optim/optim.h)
  *
  * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. docs/convergence.md says to which
  * runs each rule applies, and why.

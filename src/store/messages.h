@@ -27,7 +27,7 @@
  *     keyed=0,dense=K  dense groups                         keyed groups
  *     linear=0,v=K     all groups but linear                the group linear
  *
- * For a dense group, this is a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle. For a
+ * Each owner sums the gradients of its piece, updates it, and sends it. For a dense group, this is a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle. For a
  * keyed group, it is the same with only the keys of the batches.
  *
  * An owner has a contiguous piece of a dense group. The keys of a keyed group are assigned to its owners by

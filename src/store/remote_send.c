@@ -232,7 +232,7 @@ static yk_status send_steps(yk_remote *r, int channel, const yk_remote_pushed *p
     if (request && me == 0)
         request->requested_at = began;
     for (int k = me; !st && k < r->config.servers; k += all) {
-        yk_mutex_lock(&l->queue[k].lock); /* another thread may request examples, or be idle */
+        yk_mutex_lock(&l->queue[k].lock); /* another thread may send a lease request or an idle message */
         st = send_step(r, channel, k, p, request);
         yk_mutex_unlock(&l->queue[k].lock);
         if (!st && p && track)

@@ -29,8 +29,7 @@ static bool snapshot_is_due(const yk_server *s)
     return s->round >= s->snapshot_round && !s->awaits_squares;
 }
 
-/* Array `number` of the part of a server, counted over all groups: its place in a store, which has all parameters, or those of
- * this server. Elements have 4 bytes, `width` per key. */
+/* Array `number` of a server's part, counted over all groups, in a store with all parameters, or with those of this server. Elements have 4 bytes, `width` per key. */
 typedef struct {
     uint32_t *data;
     const yk_group *group;
@@ -265,6 +264,7 @@ static yk_status move_part(yk_server *s, int k, uint64_t *steps)
 yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, size_t n)
 {
     uint64_t steps = s->chief ? yk_local_steps(whole) : 0;
+    s->parts_some = false;
     yk_status st = s->chief ? divide_keys(s, whole, key, n) : move_part(s, s->me, &steps);
     for (int k = 0; !st && s->chief && k < s->config.servers; k++) {
         if ((st = allocate_parts(s, whole, k, k + 1)))

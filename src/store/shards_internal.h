@@ -17,7 +17,7 @@ typedef struct {
     /* gradients */
     yk_batch now;  /* of this step, as it was announced */
     bool found;    /* the keys of `batch` are found */
-    bool taken;    /* push() sent the keys of the batch for the next step, which is in `now` */
+    bool taken;    /* `now` is already the batch of the next step: push() has sent its keys */
     bool answered; /* clock() has waited for the answer of the next pull */
     yk_grad grad;
     float *sum[YK_MAX_GROUPS]; /* keyed groups: the gradient, [keys][width] */
@@ -39,9 +39,10 @@ typedef struct {
     yk_remote_answer answer; /* copies: no batches: the answer for the next round has not arrived */
     uint64_t *share;         /* [threads] examples of each in this step or round */
     yk_remote_pushed pushed;
-    bool sends;    /* `pushed`: there are examples, or servers expect it in this round */
-    bool asks;     /* with the keys of the next batches */
-    bool complete; /* the keys for the next step are found: threads without a batch for it do nothing then */
+    bool sends; /* `pushed`: there are examples, or servers expect it in this round */
+    bool asks;  /* push() also requests the parameters of the next batches */
+    bool
+        complete; /* the keys of the next step are known: a thread without a batch for it does nothing then */
     yk_step_result result;
 
     float *sum[YK_MAX_GROUPS]; /* gradients of several threads: [keys][width], or dense: [floats] */

@@ -473,7 +473,7 @@ static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *beg
     else if (!st && !t->cluster.joined && next.begin < next.end && chunk_rows != own)
         return yk_fail(
             YK_EUSAGE,
-            "the job assigns examples in groups of %llu, but this process reads them in groups of %llu; all "
+            "the job assigns examples in chunks of %llu, but this process reads them in chunks of %llu; all "
             "processes must run the same version of yoke on the same data",
             (unsigned long long)chunk_rows, (unsigned long long)own);
     *epoch = next.epoch;
