@@ -249,12 +249,12 @@ static yk_status move_part(yk_server *s, int k, uint64_t *steps)
     struct {
         uint64_t steps, read, keys; /* read: whether there is a list of keys */
     } head = {*steps, s->read != NULL, s->read ? s->read[k].n : 0};
-    uint32_t *at = s->parts;
+    size_t at = 0;
     array a;
     yk_status st = move(s, k, &head, sizeof head);
     *steps = head.steps;
     for (int i = 0; !st && array_of(s, s->config.table, k, i, &a); i++, at += a.n * a.width)
-        st = move(s, k, s->chief ? at : a.data, 4 * a.n * a.width);
+        st = move(s, k, s->chief ? s->parts + at : a.data, 4 * a.n * a.width);
     if (st || !head.read || (!s->chief && (st = allocate_read(s, k, head.keys))))
         return st;
     s->read[k].n = (uint32_t)head.keys;
