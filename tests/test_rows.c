@@ -600,6 +600,40 @@ static void hot_keys_come_first(void **state)
     }
 }
 
+static void without_copies_frequent_keys_are_in_different_cache_lines(void **state)
+{
+    (void)state;
+    enum { LINE = 16 };
+    yk_rows rows;
+    yk_keymap map;
+    uint32_t count[FEATURES] = {0}, lines[FEATURES / LINE + 1] = {0};
+    power_law_rows(&rows, false, 1);
+    for (uint64_t e = 0; e < rows.start[rows.n]; e++)
+        count[rows.index[e]]++;
+    assert_int_equal(yk_keymap_make(&rows, &rows, FEATURES, UINT32_MAX, 0, &map), YK_OK);
+    assert_int_equal(map.hot, 0);
+    uint32_t frequent = 0;
+    for (uint32_t k = 0; k < FEATURES; k++) {
+        uint32_t more = 0;
+        for (uint32_t other = 0; other < FEATURES; other++)
+            more += count[other] > count[k];
+        if (more < 20) {
+            frequent++;
+            assert_int_equal(lines[yk_keymap_id(&map, k) / LINE]++, 0);
+        }
+    }
+    assert_true(frequent >= 20);
+    float in[FEATURES], w[FEATURES];
+    for (uint32_t k = 0; k < FEATURES; k++)
+        w[k] = in[k] = (float)k;
+    assert_int_equal(yk_keymap_apply(&map, in, 1), YK_OK);
+    assert_memory_not_equal(in, w, sizeof w);
+    assert_int_equal(yk_keymap_restore(&map, in, 1), YK_OK);
+    assert_memory_equal(in, w, sizeof w);
+    yk_rows_fini(&rows);
+    yk_keymap_fini(&map);
+}
+
 static void without_a_sample_keys_are_not_remapped(void **state)
 {
     (void)state;
@@ -664,6 +698,7 @@ int main(void)
         cmocka_unit_test(slots_survive_growth),
         cmocka_unit_test(sparse_gradients_become_pairs),
         cmocka_unit_test(hot_keys_come_first),
+        cmocka_unit_test(without_copies_frequent_keys_are_in_different_cache_lines),
         cmocka_unit_test(without_a_sample_keys_are_not_remapped),
         cmocka_unit_test(mapped_rows_are_remapped_and_unmapped),
     };

@@ -119,6 +119,17 @@ static yk_status add_other_keys(const yk_rows *all, size_t nkeys, counted **list
     return st;
 }
 
+/* Moves the most frequent keys, which the list begins with, to different cache lines, among rare keys. */
+static void spread(counted *list, size_t n)
+{
+    enum { LINE = YK_ALIGN / sizeof(float), MOST_FREQUENT = 2048 };
+    for (size_t i = n / LINE < MOST_FREQUENT ? n / LINE : MOST_FREQUENT; i-- > 1;) {
+        const counted frequent = list[i];
+        list[i] = list[i * LINE];
+        list[i * LINE] = frequent;
+    }
+}
+
 yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys, uint32_t extra_key,
                          uint32_t max_hot, yk_keymap *out)
 {
@@ -135,6 +146,8 @@ yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys
     found = found < MAX_ORDERED ? found : MAX_ORDERED;
     if (all && (st = add_other_keys(all, nkeys, &list, &found)))
         goto free_list;
+    if (!max_hot)
+        spread(list, found);
     for (size_t e = 0; sample->n && e < sample->start[sample->n]; e++)
         out->norm += (sample->value ? sample->value[e] * sample->value[e] : 1.0f) / (float)sample->n;
     out->slots = 64;

@@ -29,7 +29,8 @@ typedef struct {
 } yk_keymap;
 
 /* `all`, if not NULL: the other keys that occur in it follow the hot ones, so that the used part of the table is contiguous:
- * a million clicks touch a million of 33 million weights. `extra_key` (a bias) occurs in every example; UINT32_MAX: none. */
+ * a million clicks touch a million of 33 million weights. With max_hot = 0 and `all`, the most frequent keys do not come first,
+ * but each in another cache line: workers that have no copies of them do not write to each other's lines. `extra_key` (a bias) occurs in every example; UINT32_MAX: none. */
 yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys, uint32_t extra_key,
                          uint32_t max_hot, yk_keymap *out);
 void yk_keymap_fini(yk_keymap *map);

@@ -440,10 +440,11 @@ yk_status yk__sort_keys(yk__trainer *t)
     if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) || !t->plan->alone ||
         t->train.source->read_only)
         return YK_OK;
+    const uint32_t max_hot = copies && t->model->ngroups > 1 ? 0 : MAX_HOT; /* local_hot.c */
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
     if (!st)
-        st = yk_keymap_make(&sample, t->train.rows, yk_model_keys(t->model), t->model->bias_key, MAX_HOT,
+        st = yk_keymap_make(&sample, t->train.rows, yk_model_keys(t->model), t->model->bias_key, max_hot,
                             &t->keymap);
     yk_rows_fini(&sample);
     if (st)
