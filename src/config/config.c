@@ -463,32 +463,31 @@ const char *yk_config_only_for(const yk_config *c, bool keyed)
     return NULL;
 }
 
-/* An option that was not given has a value out of its range: NaN or a negative number. */
-static bool same_real(const yk_option *o, double x, double y)
+/* The value as text, borrowed from the configuration or in `number`; "": it was not given, so that a real number is out of its range. */
+static const char *text_of(const yk_option *o, const yk_config *c, char number[512])
 {
-    return x == y || (isnan(x) && isnan(y)) || (x < 0.0 && y < 0.0 && o->min >= 0.0);
+    const void *field = (const char *)c + o->offset;
+    const double real = o->kind == YK_OPT_REAL ? *(const double *)field : 0.0;
+    *number = 0;
+    if (o->kind == YK_OPT_TEXT)
+        return *(char *const *)field ? *(char *const *)field : "";
+    if (o->kind == YK_OPT_FLAG)
+        return *(const bool *)field ? "true" : "";
+    if (o->kind == YK_OPT_INT_OR_AUTO && *(const int64_t *)field == YK_AUTO)
+        return "auto";
+    if (yk_option_is_by_group(o))
+        yk_by_group_text(field, yk_option_word(o), number, 512);
+    else if (o->kind != YK_OPT_REAL)
+        snprintf(number, 512, "%lld", (long long)*(const int64_t *)field);
+    else if (isfinite(real) && (real >= 0 || o->min < 0))
+        yk_number_shortest(real, number, 512);
+    return number;
 }
 
 static bool same_value(const yk_option *o, const yk_config *a, const yk_config *b)
 {
-    const void *x = (const char *)a + o->offset, *y = (const char *)b + o->offset;
-    const char *s, *t;
-    switch (o->kind) {
-    case YK_OPT_TEXT:
-        s = *(char *const *)x, t = *(char *const *)y;
-        return s && t ? strcmp(s, t) == 0 : s == t;
-    case YK_OPT_REAL:
-        return same_real(o, *(const double *)x, *(const double *)y);
-    case YK_OPT_INT_BY_GROUP:
-    case YK_OPT_INT_OR_ALL_BY_GROUP:
-    case YK_OPT_REAL_BY_GROUP:
-    case YK_OPT_REAL_OR_AUTO_BY_GROUP:
-        return yk_by_group_same(x, y);
-    case YK_OPT_FLAG:
-        return *(const bool *)x == *(const bool *)y;
-    default:
-        return *(const int64_t *)x == *(const int64_t *)y;
-    }
+    char x[512], y[512];
+    return strcmp(text_of(o, a, x), text_of(o, b, y)) == 0;
 }
 
 bool yk_config_same_run(const yk_config *a, const yk_config *b)
@@ -499,50 +498,33 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b)
     return true;
 }
 
-/* Whether a number was given: otherwise it is out of its range, or the default of all versions. */
+/* Whether an integer was given: otherwise it is out of its range, or the default of all versions. */
 static bool is_given(const yk_option *o, const yk_config *c, const yk_config *defaults)
 {
-    const void *field = (const char *)c + o->offset;
-    const double real = o->kind == YK_OPT_REAL ? *(const double *)field : 0.0;
-    if (o->kind == YK_OPT_REAL)
-        return isfinite(real) && (real >= 0 || o->min < 0);
-    return (!same_value(o, c, defaults) || o->min >= 1) && (double)*(const int64_t *)field >= o->min;
+    const int64_t n = *(const int64_t *)(const void *)((const char *)c + o->offset);
+    return n == YK_AUTO || ((!same_value(o, c, defaults) || o->min >= 1) && (double)n >= o->min);
 }
 
-/* The value as text, borrowed from the configuration or in `number`; "": it was not given, and other versions have the same
- * default. */
-static const char *text_of(const yk_option *o, const yk_config *c, const yk_config *defaults,
-                           char number[512])
+/* As in config.ini; "": it was not given, and other versions have the same default. */
+static const char *saved_text(const yk_option *o, const yk_config *c, const yk_config *defaults,
+                              char number[512])
 {
-    const void *field = (const char *)c + o->offset;
-    *number = 0;
-    if (o->kind == YK_OPT_TEXT)
-        return *(char *const *)field ? *(char *const *)field : "";
-    if (o->kind == YK_OPT_FLAG)
-        return *(const bool *)field ? "true" : "";
-    if (o->kind == YK_OPT_INT_OR_AUTO && *(const int64_t *)field == YK_AUTO)
-        return "auto";
-    if (yk_option_is_by_group(o))
-        yk_by_group_text(field, yk_option_word(o), number, 512);
-    else if (is_given(o, c, defaults) && o->kind == YK_OPT_REAL)
-        yk_number_shortest(*(const double *)field, number, 512);
-    else if (is_given(o, c, defaults))
-        snprintf(number, 512, "%lld", (long long)*(const int64_t *)field);
-    return number;
+    const bool whole = o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_AUTO;
+    return whole && !is_given(o, c, defaults) ? "" : text_of(o, c, number);
 }
 
 const char *yk_config_changed(const yk_config *c, const yk_option *o, char number[512])
 {
     yk_config defaults;
     yk_config_init(&defaults);
-    return same_value(o, c, &defaults) ? "" : text_of(o, c, &defaults, number);
+    return same_value(o, c, &defaults) ? "" : saved_text(o, c, &defaults, number);
 }
 
 static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c, const yk_config *defaults)
 {
     const char *line = o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n";
     char number[512];
-    const char *text = text_of(o, c, defaults, number);
+    const char *text = saved_text(o, c, defaults, number);
     return *text ? yk_file_print(f, line, o->name, text) : YK_OK;
 }
 
