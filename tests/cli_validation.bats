@@ -213,3 +213,17 @@ END
     try train --model logreg --data libsvm:- --features 3 --validation 0.5 --out none <tiny.libsvm
     expect 2 "can be read only once, so none of its rows can be held back"
 }
+
+@test "plateaus: a run that is ended and resumed takes the same steps; another --monitor selects anew" {
+    options=(--model logreg --data "$clicks" --validation 0.2 --lr-schedule plateau --lr-decay 0.3 --eval-every 7 --lr 3 --quiet)
+    for steps in 64 45; do
+        try train "${options[@]}" --steps $steps --out run-$steps
+        expect 0
+    done
+    try train --out run-45 --resume --steps 64 --quiet
+    expect 0
+    cmp run-{45,64}/checkpoints/step-64/model.safetensors
+    try train --out run-45 --resume --steps 90 --monitor auc --quiet
+    expect 0 "was selected by another --monitor: the best of the models from here on is selected"
+    holds "$(sed s/step-// run-45/checkpoints/best) > 64"
+}

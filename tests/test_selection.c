@@ -40,7 +40,7 @@ static void step(yk__selection *s, uint64_t at, double loss, double accuracy)
     yk_score validation;
     const yk_score test = {.examples = 1, .loss = -loss};
     assert_int_equal(yk_score_make(&s->tally, &validation), YK_OK);
-    assert_int_equal(yk__select(s, at, &validation, &test), YK_OK);
+    assert_int_equal(yk__select(s, at, false, &validation, &test), YK_OK);
 }
 
 static void the_first_of_the_best_is_selected(void **state)
@@ -124,15 +124,18 @@ static void errors(void **state)
     (void)state;
     yk__selection s = make("auc", "3", NULL);
     const yk_score none = {0}, one_class = {.examples = 3, .auc = (double)NAN};
-    assert_int_equal(yk__select(&s, 1, &none, &none), YK_EDATA);
+    assert_int_equal(yk__select(&s, 1, false, &none, &none), YK_EDATA);
     assert_message("--validation 0.1 has no examples");
-    assert_int_equal(yk__select(&s, 1, &one_class, &none), YK_EDATA);
+    assert_int_equal(yk__select(&s, 1, false, &one_class, &none), YK_EDATA);
     assert_message("--monitor auc is not defined for the validation examples");
     yk_config c;
     yk_config_init(&c);
     assert_int_equal(yk_config_set(&c, "monitor", "auc"), YK_OK);
     assert_int_equal(yk__selection_init(&s, &c, 10), YK_EUSAGE);
     assert_message("--monitor auc is not defined for 10 classes");
+    assert_int_equal(yk__selection_init(&s, &c, 0), YK_EUSAGE);
+    assert_message(
+        "--monitor auc is not defined for labels that are numbers: use --monitor loss, r2, mae or rmse");
     assert_int_equal(yk_config_set(&c, "monitor", "acc"), YK_OK);
     assert_int_equal(yk__selection_init(&s, &c, 2), YK_EUSAGE);
     assert_message("--monitor acc: unknown metric; use one of: loss, ");

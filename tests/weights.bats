@@ -194,6 +194,10 @@ END
     done
     try train --model logreg --data d.two.svm --class-weight 0=1,2=3 --out bad
     expect 2 "--class-weight 0=1,2=3: '2=3' is not CLASS=WEIGHT, with a class from 0 to 1 and a weight of at least 0"
+    try train --model logreg --data d.two.svm --class-weight 0=1,0=3 --out bad
+    expect 2 "--class-weight 0=1,0=3: class 0 is given twice"
+    try train --model logreg --data d.two.svm --class-weight 0=0,1=0 --out bad
+    expect 2 "--class-weight 0=0,1=0: all weights are 0"
     try train --model logreg --data d.two.svm --features 5 --stream always --class-weight balanced --out bad
     expect 2 "--class-weight balanced needs data in memory"
     try train --model linear --data d.two.svm --class-weight 0=1 --out bad

@@ -79,7 +79,7 @@ static yk_status conclude_evaluation(yk__trainer *t)
         st = gather_tallies(t, true);
     if (!st && t->cluster.rank == 0) {
         yk__start_period(t);
-        if (!(st = yk__score_evaluation(t, &at)))
+        if (!(st = yk__score_evaluation(t, &at, t->due.extra)))
             st = yk__report_evaluation(t, &at);
     }
     if (!st && replica && t->validated)

@@ -69,47 +69,63 @@ static yk_tensor vector(const char *name, yk_dtype dtype, size_t n, const void *
     return (yk_tensor){.name = name, .dtype = dtype, .rank = 1, .shape = {n}, .data = data};
 }
 
-enum { BEST_COUNTERS = 6, BEST_SCORES = 12 };
+/* The numbers of a run in state.safetensors: arrays of 8-byte values, and where each of them is in yk_progress_state. */
+enum { MAX_NUMBERS = 12 };
 
-static void pack_best(const yk_best *b, uint64_t counter[BEST_COUNTERS], double score[BEST_SCORES])
-{
-    const yk_score *v = &b->validation, *t = &b->test;
-    memcpy(counter, (uint64_t[]){b->step, b->waited, v->examples, t->examples, b->lr_waited, b->reductions},
-           BEST_COUNTERS * sizeof *counter);
-    memcpy(score,
-           (double[]){b->mark, b->best, v->weight, v->loss, v->accuracy, v->majority_accuracy, v->auc,
-                      t->weight, t->loss, t->accuracy, t->majority_accuracy, t->auc},
-           BEST_SCORES * sizeof *score);
-}
+#define AT(field) offsetof(yk_progress_state, field)
+
+static const struct numbers {
+    const char *name;
+    bool needed; /* others are left out if all are 0; files of 0.1.0 do not have all of them */
+    yk_dtype dtype;
+    size_t n, at[MAX_NUMBERS];
+} all_numbers[] = {
+    {"counters", true, YK_DTYPE_U64, 4, {AT(step), AT(epoch), AT(examples), AT(period_examples)}},
+    {"sums", true, YK_DTYPE_F64, 2, {AT(period_loss), AT(seconds)}},
+    {"late", false, YK_DTYPE_U64, 2, {AT(late), AT(late_examples)}},
+    {"earlier", false, YK_DTYPE_U64, 1, {AT(earlier)}},
+    {"data_examples", false, YK_DTYPE_U64, 1, {AT(data_examples)}},
+    {"best_counters",
+     false,
+     YK_DTYPE_U64,
+     6,
+     {AT(best.step), AT(best.waited), AT(best.validation.examples), AT(best.test.examples),
+      AT(best.lr_waited), AT(best.reductions)}},
+    {"best_scores",
+     false,
+     YK_DTYPE_F64,
+     12,
+     {AT(best.mark), AT(best.best), AT(best.validation.weight), AT(best.validation.loss),
+      AT(best.validation.accuracy), AT(best.validation.majority_accuracy), AT(best.validation.auc),
+      AT(best.test.weight), AT(best.test.loss), AT(best.test.accuracy), AT(best.test.majority_accuracy),
+      AT(best.test.auc)}}};
+
+enum { NUMBERS = sizeof all_numbers / sizeof *all_numbers };
 
 static yk_status save_state(const char *run_dir, const yk_checkpoint_arrays *a, const yk_progress_state *p)
 {
-    yk_tensor t[YK_CHECKPOINT_ARRAYS + 8];
+    yk_tensor t[YK_CHECKPOINT_ARRAYS + NUMBERS + 1];
     size_t n = 0;
     for (size_t i = 0; i < a->n; i++)
         if (*a->array[i].name)
             t[n++] = vector(a->array[i].name, a->array[i].dtype, a->array[i].size, a->array[i].data);
-    const uint64_t counters[] = {p->step, p->epoch, p->examples, p->period_examples};
-    const uint64_t late[] = {p->late, p->late_examples};
-    const double sums[] = {p->period_loss, p->seconds};
-    t[n++] = vector("counters", YK_DTYPE_U64, 4, counters);
-    t[n++] = vector("sums", YK_DTYPE_F64, 2, sums);
-    t[n++] = vector("place", YK_DTYPE_U64, p->ncursor, p->cursor);
-    t[n++] = vector("late", YK_DTYPE_U64, 2, late);
-    if (p->earlier)
-        t[n++] = vector("earlier", YK_DTYPE_U64, 1, &p->earlier);
-    if (p->data_examples)
-        t[n++] = vector("data_examples", YK_DTYPE_U64, 1, &p->data_examples);
-    uint64_t counter[BEST_COUNTERS];
-    double score[BEST_SCORES];
-    pack_best(&p->best, counter, score);
-    if (p->best.step) {
-        t[n++] = vector("best_counters", YK_DTYPE_U64, BEST_COUNTERS, counter);
-        t[n++] = vector("best_scores", YK_DTYPE_F64, BEST_SCORES, score);
+    uint64_t value[NUMBERS][MAX_NUMBERS]; /* or doubles */
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const struct numbers *from = &all_numbers[i];
+        bool any = from->needed;
+        for (size_t k = 0; k < from->n; k++) {
+            memcpy(&value[i][k], (const char *)p + from->at[k], sizeof value[i][k]);
+            any |= value[i][k] != 0;
+        }
+        if (any)
+            t[n++] = vector(from->name, from->dtype, from->n, value[i]);
     }
-    const yk_pair meta[] = {
-        {"format_version", TEXT(YK__MODEL_FORMAT)}, {"optimizer", a->optimizer}, {"yoke", YK_VERSION}};
-    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n, meta, 3);
+    t[n++] = vector("place", YK_DTYPE_U64, p->ncursor, p->cursor);
+    const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+                            {"optimizer", a->optimizer},
+                            {"yoke", YK_VERSION},
+                            {"monitor", p->best.monitor}};
+    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n, meta, p->best.step ? 4 : 3);
 }
 
 typedef yk_status remapping(const yk_keymap *keymap, float *array, size_t width);
@@ -181,80 +197,43 @@ static void close_files(files *f)
     yk_safetensors_free(f->state);
 }
 
-/* Files of 0.1.0 do not have all counters: `out` keeps its values then. */
-static bool read_numbers(const yk_safetensors *s, const char *name, yk_dtype dtype, size_t n, void *out)
+static yk_status read_numbers(const yk_safetensors *s, const struct numbers *to, yk_progress_state *p)
 {
-    const yk_tensor *t = yk_safetensors_find(s, name);
-    const bool found = t && t->dtype == dtype && t->bytes == n * sizeof(uint64_t);
-    if (found)
-        memcpy(out, t->data, t->bytes);
-    return found;
+    const yk_tensor *t;
+    if (!to->needed && !yk_safetensors_find(s, to->name))
+        return YK_OK;
+    yk_status st = yk_safetensors_need(s, to->name, to->dtype, 1, (uint64_t[]){to->n}, &t);
+    for (size_t k = 0; !st && k < to->n; k++) {
+        uint64_t value;
+        memcpy(&value, (const char *)t->data + k * sizeof value, sizeof value);
+        if (to->dtype == YK_DTYPE_U64 && value > UINT64_MAX / 4) /* sums of counters must not overflow */
+            return yk_fail(YK_EDATA, "the counters of the checkpoint are damaged: %llu steps or examples",
+                           (unsigned long long)value);
+        memcpy((char *)p + to->at[k], &value, sizeof value);
+    }
+    return st;
 }
 
-static yk_score score_of(uint64_t examples, const double *score)
-{
-    return (yk_score){.examples = examples,
-                      .weight = score[0],
-                      .loss = score[1],
-                      .accuracy = score[2],
-                      .majority_accuracy = score[3],
-                      .auc = score[4]};
-}
-
-static yk_best read_best(const yk_safetensors *s)
-{
-    uint64_t counter[BEST_COUNTERS];
-    double score[BEST_SCORES];
-    if (!read_numbers(s, "best_counters", YK_DTYPE_U64, BEST_COUNTERS, counter) ||
-        !read_numbers(s, "best_scores", YK_DTYPE_F64, BEST_SCORES, score))
-        return (yk_best){0};
-    return (yk_best){.step = counter[0],
-                     .waited = counter[1],
-                     .mark = score[0],
-                     .best = score[1],
-                     .lr_waited = counter[4],
-                     .reductions = counter[5] < YK_MAX_REDUCTIONS ? counter[5] : YK_MAX_REDUCTIONS,
-                     .validation = score_of(counter[2], score + 2),
-                     .test = score_of(counter[3], score + 7)};
-}
-
+/* The caller frees p->cursor. */
 static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
 {
-    const yk_tensor *counters, *sums, *cursor = yk_safetensors_find(s, "place");
-    yk_status st = yk_safetensors_need(s, "counters", YK_DTYPE_U64, 1, (uint64_t[]){4}, &counters);
-    if (!st)
-        st = yk_safetensors_need(s, "sums", YK_DTYPE_F64, 1, (uint64_t[]){2}, &sums);
+    const yk_tensor *cursor = yk_safetensors_find(s, "place");
+    const char *monitor = yk_safetensors_meta(s, "monitor");
+    yk_status st = YK_OK;
+    *p = (yk_progress_state){0};
+    snprintf(p->best.monitor, sizeof p->best.monitor, "%s", monitor ? monitor : "");
+    for (size_t i = 0; !st && i < NUMBERS; i++)
+        st = read_numbers(s, &all_numbers[i], p);
     if (st)
         return st;
     if (!cursor || cursor->dtype != YK_DTYPE_U64 || cursor->rank != 1)
         return yk_fail(YK_EDATA, "the checkpoint has no data cursor");
-    uint64_t c[4], late[2] = {0}, earlier = 0, data_examples = 0;
-    double d[2];
-    memcpy(c, counters->data, sizeof c);
-    memcpy(d, sums->data, sizeof d);
-    for (int i = 0; i < 4; i++)
-        if (c[i] > UINT64_MAX / 4) /* sums of counters must not overflow */
-            return yk_fail(YK_EDATA, "the counters of the checkpoint are damaged: %llu steps or examples",
-                           (unsigned long long)c[i]);
-    read_numbers(s, "late", YK_DTYPE_U64, 2, late);
-    read_numbers(s, "earlier", YK_DTYPE_U64, 1, &earlier);
-    read_numbers(s, "data_examples", YK_DTYPE_U64, 1, &data_examples);
-    *p = (yk_progress_state){.step = c[0],
-                             .epoch = c[1],
-                             .examples = c[2],
-                             .period_examples = c[3],
-                             .period_loss = d[0],
-                             .seconds = d[1],
-                             .late = late[0],
-                             .late_examples = late[1],
-                             .earlier = earlier,
-                             .data_examples = data_examples,
-                             .best = read_best(s),
-                             .cursor = malloc(cursor->bytes + 1),
-                             .ncursor = cursor->shape[0]};
-    if (!p->cursor)
+    if (p->best.reductions > YK_MAX_REDUCTIONS)
+        p->best.reductions = YK_MAX_REDUCTIONS;
+    if (!(p->cursor = malloc(cursor->bytes + 1)))
         return yk_fail_memory(cursor->bytes, "the data cursor");
     memcpy(p->cursor, cursor->data, cursor->bytes);
+    p->ncursor = cursor->shape[0];
     return YK_OK;
 }
 

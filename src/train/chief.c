@@ -72,14 +72,14 @@ static yk_status evaluate_and_save(void *context)
     snapshot *s = &c->snapshot;
     const double began = yk_now();
     if (!s->parameters)
-        return s->due.eval ? yk__score_evaluation(t, &s->at) : YK_OK;
+        return s->due.eval ? yk__score_evaluation(t, &s->at, s->due.extra) : YK_OK;
     if (!s->initial)
         yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = yk_local_quiesce(t->cluster.whole, 0);
     if (!st && s->due.eval && yk__is_evaluated(t))
         st = yk_team_run(c->evaluators, evaluate_share, c);
     if (!st && s->due.eval)
-        st = yk__score_evaluation(t, &s->at);
+        st = yk__score_evaluation(t, &s->at, s->due.extra);
     s->eval_seconds = yk_now() - began;
     const double cpu = yk__thread_seconds();
     s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
@@ -141,8 +141,8 @@ static yk_status begin_snapshot(chief *c, yk__due due)
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
     count_late(t, &state); /* since the last step */
-    *s = (snapshot){
-        .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
+    *s = (snapshot){.taken = true, .due = due, .at = yk__progress_now(t)};
+    s->due.save &= t->result->run_dir != NULL;
     s->repeated = due.eval && t->step == t->schedule.eval.last;
     s->savable = s->due.save || (due.eval && t->validated && t->result->run_dir);
     s->parameters = s->savable || (due.eval && yk__is_evaluated(t)) || due.end;
@@ -468,8 +468,9 @@ static yk_status end_chief(chief *c)
     /* an earlier snapshot of this step may lack gradients that other servers received later */
     const bool again = !c->rules->exact && t->plan->owners > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
-    yk_status st = begin_snapshot(
-        c, yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later}));
+    yk__due due = yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later});
+    due.extra = !c->rules->epoch && !yk__evaluates_at(&t->schedule, t->step, !c->used);
+    yk_status st = begin_snapshot(c, due);
     if (!st)
         st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
     st = start_thread(c, st);

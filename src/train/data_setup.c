@@ -358,10 +358,16 @@ static yk_status parse_class_weights(const char *text, uint32_t classes, float *
                            "--class-weight %s: '%.*s' is not CLASS=WEIGHT, with a class from 0 to %u and a "
                            "weight of at least 0",
                            text, (int)(end - p), p, classes - 1);
+        if (out[class] >= 0.0f)
+            return yk_fail(YK_EUSAGE, "--class-weight %s: class %llu is given twice", text,
+                           (unsigned long long)class);
         out[class] = (float)v;
         p = end;
     }
-    return YK_OK;
+    float sum = 0.0f;
+    for (uint32_t k = 0; k < classes; k++)
+        sum += out[k] = out[k] >= 0.0f ? out[k] : 1.0f;
+    return sum > 0.0f ? YK_OK : yk_fail(YK_EUSAGE, "--class-weight %s: all weights are 0", text);
 }
 
 yk_status yk__set_class_weights(yk__trainer *t)
@@ -375,7 +381,7 @@ yk_status yk__set_class_weights(yk__trainer *t)
     if (!(t->class_weight = yk_alloc(classes, sizeof *t->class_weight, "class weights")))
         return YK_ESYSTEM;
     for (uint32_t k = 0; k < classes; k++)
-        t->class_weight[k] = 1.0f;
+        t->class_weight[k] = -1.0f; /* not given */
     return strcmp(text, "balanced") == 0 ? balance(t) : parse_class_weights(text, classes, t->class_weight);
 }
 

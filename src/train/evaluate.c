@@ -176,7 +176,7 @@ static yk_status keep_best(yk__trainer *t)
     return YK_OK;
 }
 
-yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at)
+yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool extra)
 {
     yk_result *r = t->result;
     yk__selection *s = &t->selection;
@@ -198,7 +198,7 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at)
     if (!t->validated ||
         (t->result->resumed_from && at->step == t->result->resumed_from && !at->period_examples))
         return YK_OK; /* that step was evaluated before it was saved */
-    st = yk__select(s, at->step, &r->validation, &r->test);
+    st = yk__select(s, at->step, extra, &r->validation, &r->test);
     return st || !s->best.improved ? st : keep_best(t);
 }
 

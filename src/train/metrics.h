@@ -37,7 +37,7 @@ typedef struct {
     double (*value)(const struct yk__measures *);
 } yk_metric_kind;
 
-enum { YK_METRICS = 17 };
+enum { YK_METRICS = 17, YK_METRIC_NAME = 24 };
 
 extern const yk_metric_kind yk_metric_kinds[YK_METRICS];
 

@@ -5,6 +5,7 @@
 #include "train/checkpoint_dir.h"
 #include "train/loop.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* The order of the examples depends on their number: if that changes, some are used twice in this epoch and others not at all. A
  * stream is read in order, so its files may grow. */
@@ -23,18 +24,31 @@ static yk_status check_examples(const yk__trainer *t)
                      t->result->run_dir);
 }
 
-/* The best model may have been removed or damaged. Then the best of the later ones is selected. */
-static void check_best(const char *run_dir, yk_best *best)
+/* Why the best model cannot be compared with later ones; NULL: it can. */
+static const char *obstacle_of(const yk__trainer *t, const yk_best *best)
 {
-    if (!best->step || yk__checkpoint_is_complete(run_dir, best->step)) {
-        if (best->step && yk__checkpoint_name_best(run_dir, best->step)) /* it may have ended before it did */
-            yk_warn("%s", yk_error());
-        return;
+    const yk__selection *s = &t->selection;
+    const uint64_t rows = t->validation.rows ? t->validation.rows->n : 0;
+    return !yk__checkpoint_is_complete(t->result->run_dir, best->step) ? "is missing or damaged"
+           : s->monitor && *best->monitor && strcmp(best->monitor, s->monitor->name)
+               ? "was selected by another --monitor"
+           : rows && rows != best->validation.examples ? "was selected by other validation data"
+                                                       : NULL;
+}
+
+/* Without the best model, the best of the later ones is selected. */
+static void check_best(const yk__trainer *t, yk_best *best)
+{
+    const char *run_dir = t->result->run_dir, *obstacle = best->step ? obstacle_of(t, best) : NULL;
+    if (obstacle) {
+        yk_warn("%s: the checkpoint of the best model, step-%llu, %s: the best of the models from here on is "
+                "selected",
+                run_dir, (unsigned long long)best->step, obstacle);
+        *best = (yk_best){0};
+    } else if (best->step &&
+               yk__checkpoint_name_best(run_dir, best->step)) { /* it may have ended before it did */
+        yk_warn("%s", yk_error());
     }
-    yk_warn("%s: the checkpoint of the best model, step-%llu, is missing or damaged: the best of the models "
-            "from here on is selected",
-            run_dir, (unsigned long long)best->step);
-    *best = (yk_best){0};
 }
 
 /* The test metrics of the best model, which are not in checkpoints: evaluates it in `store`, and loads the newest one again. Without
@@ -88,7 +102,7 @@ static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
     if (!st)
         st = check_examples(t);
     if (!st)
-        check_best(r->run_dir, &t->resumed.best);
+        check_best(t, &t->resumed.best);
     if (!st)
         st = evaluate_best(t, store);
     if (!st)

@@ -163,14 +163,21 @@ yk__due yk__due_first(const yk__schedule *s, uint64_t step, uint64_t epoch)
                                        : (yk__due){.eval = s->evaluates && !step};
 }
 
+bool yk__evaluates_at(const yk__schedule *s, uint64_t step, bool epoch_over)
+{
+    return s->plan->eval_every ? step % s->plan->eval_every == 0 : epoch_over;
+}
+
 yk__due yk__due_sync(const yk__schedule *s, uint64_t step, uint64_t epoch, bool epoch_over, bool stop,
                      bool save)
 {
     /* stops only after a step, so that the checkpoint is always one of a new step */
-    if (yk__is_done(s, step, epoch) || (stop && !epoch_over))
-        return yk__due_last(s, step, (yk__due){0});
-    const bool eval = epoch_over ? !s->plan->eval_every : step % s->eval.every == 0;
-    return unless_done(s, step, eval, !epoch_over && (save || step % s->save.every == 0));
+    const bool eval = yk__evaluates_at(s, step, epoch_over);
+    if (!yk__is_done(s, step, epoch) && (!stop || epoch_over))
+        return unless_done(s, step, eval, !epoch_over && (save || step % s->save.every == 0));
+    yk__due last = yk__due_last(s, step, (yk__due){0});
+    last.extra = !eval;
+    return last;
 }
 
 bool yk__is_due_async(yk__schedule *s, uint64_t step)

@@ -50,6 +50,7 @@ typedef struct {
 /* What to do at a barrier, or with a snapshot. */
 typedef struct {
     bool eval, save, end;
+    bool extra; /* the evaluation is due only because the run ends here: a longer run has none at this step */
 } yk__due;
 
 /* What to report after a step: a point of the training curves, the progress line. */
@@ -101,6 +102,8 @@ yk__due yk__due_sync(const yk__schedule *s, uint64_t step, uint64_t epoch, bool 
                      bool save);
 bool yk__is_due_async(yk__schedule *s, uint64_t step);           /* whether anything is due */
 yk__due yk__due_async(yk__schedule *s, uint64_t step, bool end); /* what is due; schedules the next */
+/* Whether a run evaluates at this step, or after this epoch, even if it does not end there. */
+bool yk__evaluates_at(const yk__schedule *s, uint64_t step, bool epoch_over);
 /* At the end. outdated: what to repeat even if it was already done at this step. */
 yk__due yk__due_last(const yk__schedule *s, uint64_t step, yk__due outdated);
 

@@ -5,7 +5,7 @@
  *     yk_score validation = {.examples = 100, .loss = 0.3}, test = {0};
  *     yk_status st = yk__selection_init(&s, &(yk_config){.patience = 5}, 2);
  *     if (!st)
- *         st = yk__select(&s, 800, &validation, &test);                  // the chief, after each evaluation
+ *         st = yk__select(&s, 800, false, &validation, &test);           // the chief, after each evaluation
  *     bool save = !st && s.best.improved;                                // the parameters that were evaluated
  *     bool stop = !st && yk__selection_is_over(&s);
  *     yk__selection_fini(&s);
@@ -15,7 +15,8 @@
  * mark, so improvements that are smaller than --min-delta add up. Patience counts the evaluations since the last improvement. With
  * --lr-schedule plateau, the learning rate is reduced after --lr-patience evaluations without improvement or reduction.
  *
- * The state is part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted. Test data is never
+ * The state is part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted: an evaluation that is made
+ * only because the run ends can select a model, but does not count for patience and plateaus. Test data is never
  * compared: the test scores are only those of the same evaluation.
  *
  * Where it is called: evaluate.c, by worker 0 at a barrier or by the thread that evaluates a snapshot. The parameters that were
@@ -29,10 +30,11 @@
 
 /* The state: the same in all replicas. Checkpoints have the first part. */
 typedef struct {
-    uint64_t step;   /* of the best model; 0: none yet */
-    uint64_t waited; /* evaluations since the last improvement */
-    double mark;     /* the monitored value at that improvement */
-    double best;     /* that of the best model */
+    uint64_t step;                /* of the best model; 0: none yet */
+    uint64_t waited;              /* evaluations since the last improvement */
+    double mark;                  /* the monitored value at that improvement */
+    double best;                  /* that of the best model */
+    char monitor[YK_METRIC_NAME]; /* what it is */
     /* --lr-schedule plateau: evaluations since then, or since the last reduction of the learning rate; reductions so far */
     uint64_t lr_waited, reductions;
     yk_score validation, test; /* of the best model; test: 0 examples if there is no test set */
@@ -55,10 +57,12 @@ typedef struct {
 
 /* YK_EUSAGE: --monitor is not known. */
 yk_status yk__monitor_find(const yk_config *c, const yk_metric_kind **out);
-/* YK_EUSAGE: the value is not defined for this number of classes. */
+/* classes: 0: labels are numbers. YK_EUSAGE: the value is not defined for them. */
 yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t classes);
-/* The value is that of s->tally. YK_EDATA: there are no validation examples, or it is not defined for them. */
-yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation, const yk_score *test);
+/* The value is that of s->tally. extra: as in yk__due (schedule.h). YK_EDATA: there are no validation examples, or it is not defined
+ * for them. */
+yk_status yk__select(yk__selection *s, uint64_t step, bool extra, const yk_score *validation,
+                     const yk_score *test);
 
 void yk__selection_fini(yk__selection *s);
 

@@ -127,7 +127,8 @@ static yk_status make_model(yk__trainer *t)
         t->result->params += t->model->tensor[i].size; /* without padding */
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
     set_groups(t);
-    if (yk_config_validation(c) && (st = yk__selection_init(&t->selection, c, shape.classes)))
+    if (yk_config_validation(c) &&
+        (st = yk__selection_init(&t->selection, c, t->loss->numbers ? 0 : shape.classes)))
         return st;
     st = yk__schema_keep(t);
     if (!st)
