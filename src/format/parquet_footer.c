@@ -48,58 +48,25 @@ typedef struct {
     size_t name_length;
 } element;
 
-/* LogicalType is a union: a structure with one field, whose number is the type. A TIMESTAMP has a union, too: its unit. */
-static void parse_logical(yk__thrift *t, int type, element *e)
-{
-    int64_t id = 0;
-    yk__thrift_enter(t, type);
-    for (int inner; yk__thrift_next(t, &id, &inner);) {
-        e->logical = id;
-        if (id == 10) {
-            yk__thrift_integers(t, inner, (int[]){2}, (int64_t *[]){&e->is_signed}, 1);
-            continue;
-        }
-        if (id != 8) {
-            yk__thrift_skip(t, inner);
-            continue;
-        }
-        int64_t part = 0, unit = 0;
-        int empty;
-        for (yk__thrift_enter(t, inner); yk__thrift_next(t, &part, &inner);) {
-            if (part != 2) {
-                yk__thrift_skip(t, inner);
-                continue;
-            }
-            for (yk__thrift_enter(t, inner); yk__thrift_next(t, &unit, &empty); e->time_unit = unit)
-                yk__thrift_skip(t, empty);
-        }
-    }
-}
+/* What is known of the chunk of a column. */
+typedef struct {
+    int64_t physical, codec, bytes, data, dictionary;
+    yk__thrift_value least, most;
+    const char *refused;
+} chunk;
 
-static void parse_element(yk__thrift *t, int type, element *e)
-{
-    int64_t id = 0;
-    *e = (element){
-        .physical = -1, .repetition = -1, .converted = -1, .logical = -1, .is_signed = 1, .name = ""};
-    if (!yk__thrift_enter(t, type))
-        return;
-    for (int inner; yk__thrift_next(t, &id, &inner);) {
-        if (id == 1)
-            e->physical = yk__thrift_integer(t, inner);
-        else if (id == 3)
-            e->repetition = yk__thrift_integer(t, inner);
-        else if (id == 4)
-            e->name_length = yk__thrift_bytes(t, inner, &e->name);
-        else if (id == 5)
-            e->children = yk__thrift_integer(t, inner);
-        else if (id == 6)
-            e->converted = yk__thrift_integer(t, inner);
-        else if (id == 10)
-            parse_logical(t, inner, e);
-        else
-            yk__thrift_skip(t, inner);
-    }
-}
+/* The footer as it is read. */
+typedef struct {
+    yk_parquet *file;
+    uint64_t limit;   /* pages end before this byte */
+    yk_status status; /* YK_ESYSTEM */
+    bool rooted;      /* the first element of the schema, its root, was read */
+    int64_t inside;   /* elements that are left of a nested column */
+    element element;
+    size_t chunks; /* of the row group so far */
+    chunk chunk;
+    int64_t rows;
+} footer;
 
 /* What the type means: from the converted type of older files, or the logical type of newer ones. */
 static void set_type(const element *e, yk_parquet_column *c)
@@ -139,179 +106,162 @@ static void set_type(const element *e, yk_parquet_column *c)
     }
 }
 
-/* Skips a column with its children; *leaves_out: chunks that it has. */
-static void parse_nested(yk__thrift *t, int type, int64_t children, size_t *left, size_t *leaves)
+static const char *out_of_memory(footer *f, size_t bytes)
 {
-    yk__thrift_enter(t, YK__T_STRUCT);
-    for (int64_t i = 0; i < children && !t->fault; i++) {
-        element e;
-        if (!*left) {
-            yk__thrift_fault(t, "the schema has fewer columns than it says", false);
-            break;
-        }
-        --*left;
-        parse_element(t, type, &e);
-        if (e.children > 0)
-            parse_nested(t, type, e.children, left, leaves);
-        else
-            ++*leaves;
-    }
-    t->depth--;
+    f->status = yk_fail_memory(bytes, "a Parquet footer");
+    return "out of memory";
 }
 
-/* The elements of the schema are the columns in depth-first order; the first is their root. */
-static yk_status parse_schema(yk__thrift *t, int type, yk_parquet *f)
+/* The elements of the schema are the columns in depth-first order; the first is their root. Those below a nested column only have
+ * chunks. */
+static const char *add_element(footer *f)
 {
-    int inner;
-    element e;
-    size_t left = (size_t)yk__thrift_list(t, type, &inner);
-    if (!t->fault && !left)
-        yk__thrift_fault(t, "the schema is empty", false);
-    if (f->ncolumns)
-        yk__thrift_fault(t, "there are two schemas", false);
-    parse_element(t, inner, &e);
-    for (left -= left > 0; left && !t->fault;) {
-        left--;
-        parse_element(t, inner, &e);
-        if (t->fault || f->ncolumns == MAX_COLUMNS)
-            return yk__thrift_fault(t, "more than 65535 columns", false), YK_OK;
-        if (YK_RESERVE(f->column, f->column_cap, f->ncolumns + 1, "columns"))
-            return YK_ESYSTEM;
-        yk_parquet_column *c = &f->column[f->ncolumns];
-        *c = (yk_parquet_column){.chunk = f->chunks, .optional = e.repetition == 1};
-        if (!(c->name = strndup(e.name, e.name_length)))
-            return yk_fail_memory(e.name_length, "a column's name");
-        f->ncolumns++;
-        set_type(&e, c);
-        if (e.children > 0 || e.repetition == 2) {
-            c->type = c->refused = e.children > 0 ? "a nested column" : "a repeated column";
-            parse_nested(t, inner, e.children, &left, &f->chunks);
-        }
-        f->chunks += e.children <= 0;
+    yk_parquet *file = f->file;
+    const element *e = &f->element;
+    const bool nested = e->children > 0, top = !f->inside;
+    if (!f->rooted) {
+        f->rooted = true;
+        return NULL;
     }
-    return YK_OK;
+    if (file->ngroups || file->ncolumns == MAX_COLUMNS || e->children > INT32_MAX)
+        return file->ngroups ? "the schema is behind row groups" : "more than 65535 columns";
+    f->inside += (nested ? e->children : 0) - !top;
+    if (top) {
+        if (YK_RESERVE(file->column, file->column_cap, file->ncolumns + 1, "columns"))
+            return out_of_memory(f, file->ncolumns * sizeof *file->column);
+        yk_parquet_column *c = &file->column[file->ncolumns];
+        *c = (yk_parquet_column){
+            .name = strndup(e->name, e->name_length), .chunk = file->chunks, .optional = e->repetition == 1};
+        if (!c->name)
+            return out_of_memory(f, e->name_length);
+        file->ncolumns++;
+        set_type(e, c);
+        if (nested || e->repetition == 2)
+            c->type = c->refused = nested ? "a nested column" : "a repeated column";
+    }
+    file->chunks += !nested;
+    return NULL;
 }
 
 /* ---- row groups */
 
-/* The smallest and the largest number. */
-static void parse_statistics(yk__thrift *t, int type, yk_parquet_chunk *c)
+static const char *begin_group(footer *f)
 {
-    int64_t id = 0;
-    const char *least = NULL, *most = NULL;
-    size_t n = 0, m = 0;
-    yk__thrift_enter(t, type);
-    for (int inner; !t->fault && yk__thrift_next(t, &id, &inner);)
-        if (id == 5)
-            m = yk__thrift_bytes(t, inner, &most);
-        else if (id == 6)
-            n = yk__thrift_bytes(t, inner, &least);
-        else
-            yk__thrift_skip(t, inner);
-    if (t->fault || n != m || !least || !most || (n != 4 && n != 8))
-        return;
-    c->limit_bytes = (uint8_t)n;
-    memcpy(c->least, least, n);
-    memcpy(c->most, most, n);
+    yk_parquet *file = f->file;
+    if (!file->ncolumns)
+        return "the schema is missing";
+    if (YK_RESERVE(file->group, file->group_cap, file->ngroups + 1, "row groups"))
+        return out_of_memory(f, file->ngroups * sizeof *file->group);
+    yk_parquet_group *g = &file->group[file->ngroups];
+    g->chunk = calloc(file->chunks + 1, sizeof *g->chunk);
+    if (!g->chunk)
+        return out_of_memory(f, file->chunks * sizeof *g->chunk);
+    file->ngroups++;
+    f->chunks = 0;
+    f->rows = -1;
+    return NULL;
 }
 
-static void parse_chunk_data(yk__thrift *t, int type, yk_parquet_chunk *c)
+static const char *end_group(footer *f)
 {
-    static const int known[] = {1, 4, 7, 9, 11};
-    int64_t codec = 0, physical = -1, data = -1, dictionary = -1, bytes = -1, id = 0;
-    int64_t *const out[] = {&physical, &codec, &bytes, &data, &dictionary};
-    yk__thrift_enter(t, type);
-    for (int inner; !t->fault && yk__thrift_next(t, &id, &inner);)
-        if (id == 12)
-            parse_statistics(t, inner, c);
-        else if (!yk__thrift_field(t, id, inner, known, out, 5))
-            yk__thrift_skip(t, inner);
-    if (dictionary > 0 && (dictionary < data || data <= 0)) /* some writers put 0 where there is none */
-        data = dictionary;
-    c->offset = data > 0 ? (uint64_t)data : 0;
-    c->bytes = bytes > 0 ? (uint64_t)bytes : 0;
-    c->physical = physical >= 0 && physical <= YK__PQ_FIXED ? (uint8_t)physical : 255;
-    c->codec = codec >= 0 && codec < 255 ? (uint8_t)codec : 255;
-    if (codec != YK__PQ_RAW && codec != YK__PQ_SNAPPY && codec != YK__PQ_GZIP && codec != YK__PQ_ZSTD)
-        c->refused = yk__pq_codec_name(codec);
+    yk_parquet *file = f->file;
+    if (f->rows < 0 || f->chunks != file->chunks ||
+        __builtin_add_overflow(file->rows, (uint64_t)f->rows, &file->rows))
+        return "a row group has no number of rows, or another number of columns than the schema";
+    file->group[file->ngroups - 1].rows = (uint64_t)f->rows;
+    return NULL;
 }
 
-static void parse_chunk(yk__thrift *t, int type, yk_parquet_chunk *c)
+static const char *end_chunk(footer *f)
 {
-    int64_t id = 0;
-    const char *text;
-    *c = (yk_parquet_chunk){0};
-    if (!yk__thrift_enter(t, type))
-        return;
-    for (int inner; yk__thrift_next(t, &id, &inner);) {
-        if (id == 3)
-            parse_chunk_data(t, inner, c);
-        else if (id == 1 && yk__thrift_bytes(t, inner, &text))
-            c->refused = "another file";
-        else if (id != 1)
-            yk__thrift_skip(t, inner);
-        if (id == 8 || id == 9)
-            c->refused = "encryption";
+    const chunk *k = &f->chunk;
+    yk_parquet_chunk *c = &f->file->group[f->file->ngroups - 1].chunk[f->chunks++];
+    const bool first =
+        k->dictionary > 0 && (k->dictionary < k->data || k->data <= 0); /* some writers put 0 */
+    const int64_t offset = first ? k->dictionary : k->data;
+    c->offset = offset > 0 ? (uint64_t)offset : 0;
+    c->bytes = k->bytes > 0 ? (uint64_t)k->bytes : 0;
+    c->physical = k->physical >= 0 && k->physical <= YK__PQ_FIXED ? (uint8_t)k->physical : 255;
+    c->codec = k->codec >= 0 && k->codec < 255 ? (uint8_t)k->codec : 255;
+    c->refused = k->refused;
+    if (!c->refused && c->codec != YK__PQ_RAW && c->codec != YK__PQ_SNAPPY && c->codec != YK__PQ_GZIP &&
+        c->codec != YK__PQ_ZSTD)
+        c->refused = yk__pq_codec_name(k->codec);
+    if (k->least.n == k->most.n && (k->least.n == 4 || k->least.n == 8)) {
+        c->limit_bytes = (uint8_t)k->least.n;
+        memcpy(c->least, k->least.text, k->least.n);
+        memcpy(c->most, k->most.text, k->most.n);
+    }
+    return (c->offset < 4 && c->bytes) || c->offset > f->limit || c->bytes > f->limit - c->offset
+               ? "the pages of a column are outside the file"
+               : NULL;
+}
+
+/* ---- FileMetaData: 2 the schema, 4 the row groups */
+
+static const char *take_structure(footer *f, uint64_t path, bool begins)
+{
+    if (path == 0x02 && begins)
+        f->element = (element){
+            .physical = -1, .repetition = -1, .converted = -1, .logical = -1, .is_signed = 1, .name = ""};
+    else if (path == 0x02)
+        return add_element(f);
+    else if (path >> 8 ==
+             0x020a) /* LogicalType is a union: a structure with one field, whose number is the type */
+        f->element.logical = path & 255;
+    else if (path >> 8 == 0x020a0802) /* the unit of a TIMESTAMP, too */
+        f->element.time_unit = path & 255;
+    else if (path == 0x04)
+        return begins ? begin_group(f) : end_group(f);
+    else if (path == 0x0401 && begins && f->chunks == f->file->chunks)
+        return "a row group has more columns than the schema";
+    else if (path == 0x0401 && begins)
+        f->chunk = (chunk){.physical = -1, .bytes = -1, .data = -1, .dictionary = -1};
+    else if (path == 0x0401)
+        return end_chunk(f);
+    else if (path == 0x040108)
+        f->chunk.refused = "encryption";
+    else if (path == 0 && !begins && (!f->file->ncolumns || f->inside))
+        return f->inside ? "the schema has fewer columns than it says" : "the schema is missing";
+    return NULL;
+}
+
+static void take_text(footer *f, const yk__thrift_value *v)
+{
+    if (v->path == 0x0204) {
+        f->element.name = v->text;
+        f->element.name_length = v->n;
+    } else if (v->path == 0x040101 && v->n) {
+        f->chunk.refused = "another file";
+    } else if (v->path == 0x040109) {
+        f->chunk.refused = "encryption";
+    } else if (v->path == 0x0401030c05) {
+        f->chunk.most = *v;
+    } else if (v->path == 0x0401030c06) {
+        f->chunk.least = *v;
     }
 }
 
-static yk_status parse_group(yk__thrift *t, int type, yk_parquet *f, uint64_t limit)
+static const char *take_footer(void *context, const yk__thrift_value *v)
 {
-    int64_t id = 0, rows = -1;
-    int part;
-    if (YK_RESERVE(f->group, f->group_cap, f->ngroups + 1, "row groups"))
-        return YK_ESYSTEM;
-    yk_parquet_group *g = &f->group[f->ngroups++];
-    *g = (yk_parquet_group){0};
-    if (!yk__thrift_enter(t, type))
-        return YK_OK;
-    for (int inner; yk__thrift_next(t, &id, &inner);) {
-        if (id == 3)
-            rows = yk__thrift_integer(t, inner);
-        else if (id != 1)
-            yk__thrift_skip(t, inner);
-        if (id != 1)
-            continue;
-        if (yk__thrift_list(t, inner, &part) != f->chunks || g->chunk)
-            return yk__thrift_fault(t, "a row group has another number of columns than the schema", false),
-                   YK_OK;
-        if (!(g->chunk = calloc(f->chunks, sizeof *g->chunk)))
-            return yk_fail_memory(f->chunks * sizeof *g->chunk, "columns of a row group");
-        for (size_t i = 0; i < f->chunks && !t->fault; i++) {
-            parse_chunk(t, part, &g->chunk[i]);
-            const yk_parquet_chunk *c = &g->chunk[i];
-            if ((c->offset < 4 && c->bytes) || c->offset > limit || c->bytes > limit - c->offset)
-                yk__thrift_fault(t, "the pages of a column are outside the file", false);
-        }
-    }
-    if (rows < 0 || !g->chunk || __builtin_add_overflow(f->rows, (uint64_t)rows, &f->rows))
-        yk__thrift_fault(t, "a row group has no columns, or no number of rows", false);
-    g->rows = (uint64_t)rows;
-    return YK_OK;
-}
-
-static yk_status parse_footer(yk__thrift *t, yk_parquet *f, uint64_t limit)
-{
-    int64_t id = 0;
-    int part;
-    yk_status st = YK_OK;
-    yk__thrift_enter(t, YK__T_STRUCT);
-    for (int inner; !st && yk__thrift_next(t, &id, &inner);) {
-        if (id == 2) {
-            st = parse_schema(t, inner, f);
-        } else if (id == 4) {
-            if (!f->ncolumns)
-                yk__thrift_fault(t, "the schema is missing", false);
-            const uint64_t n = yk__thrift_list(t, inner, &part);
-            for (uint64_t i = 0; i < n && !st && !t->fault; i++)
-                st = parse_group(t, part, f, limit);
-        } else {
-            yk__thrift_skip(t, inner);
-        }
-    }
-    if (!st && !f->ncolumns)
-        yk__thrift_fault(t, "the schema is missing", false);
-    return st;
+    footer *f = context;
+    element *e = &f->element;
+    chunk *c = &f->chunk;
+    const struct {
+        uint64_t path;
+        int64_t *to;
+    } numbers[] = {{0x0201, &e->physical},     {0x0203, &e->repetition},    {0x0205, &e->children},
+                   {0x0206, &e->converted},    {0x020a0a02, &e->is_signed}, {0x0403, &f->rows},
+                   {0x04010301, &c->physical}, {0x04010304, &c->codec},     {0x04010307, &c->bytes},
+                   {0x04010309, &c->data},     {0x0401030b, &c->dictionary}};
+    if (v->kind == YK__THRIFT_BEGIN || v->kind == YK__THRIFT_END)
+        return take_structure(f, v->path, v->kind == YK__THRIFT_BEGIN);
+    if (v->kind == YK__THRIFT_TEXT)
+        take_text(f, v);
+    for (size_t i = 0; v->kind == YK__THRIFT_NUMBER && i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].path == v->path)
+            *numbers[i].to = v->number;
+    return NULL;
 }
 
 /* ---- the file */
@@ -343,11 +293,12 @@ static yk_status read_footer(int fd, yk_parquet *f)
     yk_status st = pread(fd, bytes, n, (off_t)at) == (ssize_t)n
                        ? YK_OK
                        : yk_fail(YK_EDATA, "%s: cannot read the footer: %s", f->path, strerror(errno));
-    yk__thrift t = {.p = bytes, .end = bytes + n};
-    if (!st)
-        st = parse_footer(&t, f, at);
-    if (!st && t.fault)
-        st = yk_fail_at(f->path, at + (uint64_t)(t.p - bytes), "the footer is damaged: %s", t.fault);
+    footer all = {.file = f, .limit = at};
+    yk__thrift t = {.p = bytes, .end = bytes + n, .take = take_footer, .context = &all};
+    const char *why = st ? NULL : yk__thrift_read(&t);
+    if (why)
+        st = all.status ? all.status
+                        : yk_fail_at(f->path, at + (uint64_t)(t.p - bytes), "the footer is damaged: %s", why);
     free(bytes);
     return st;
 }
@@ -411,10 +362,35 @@ yk_status yk__pq_unchanged(const yk_parquet *f, int fd)
 
 /* ---- pages */
 
+static const char *take_page(void *context, const yk__thrift_value *v)
+{
+    yk__pq_page *h = context;
+    const struct {
+        uint64_t path;
+        int64_t *to;
+    } numbers[] = {{0x01, &h->type},
+                   {0x02, &h->bytes},
+                   {0x03, &h->compressed},
+                   {0x04, &h->crc},
+                   {0x0501, &h->values},
+                   {0x0502, &h->encoding},
+                   {0x0503, &h->level_encoding},
+                   {0x0701, &h->values},
+                   {0x0702, &h->encoding},
+                   {0x0801, &h->values},
+                   {0x0804, &h->encoding},
+                   {0x0805, &h->level_bytes},
+                   {0x0806, &h->repetition_bytes},
+                   {0x0807, &h->is_compressed}};
+    for (size_t i = 0; v->kind == YK__THRIFT_NUMBER && i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].path == v->path)
+            *numbers[i].to = v->number;
+    return NULL;
+}
+
 const uint8_t *yk__pq_page_header(const uint8_t *p, size_t n, yk__pq_page *h, bool *truncated_out)
 {
-    yk__thrift t = {.p = p, .end = p + n};
-    int64_t id = 0;
+    yk__thrift t = {.p = p, .end = p + n, .take = take_page, .context = h};
     *h = (yk__pq_page){.type = -1,
                        .bytes = -1,
                        .compressed = -1,
@@ -422,26 +398,7 @@ const uint8_t *yk__pq_page_header(const uint8_t *p, size_t n, yk__pq_page *h, bo
                        .values = -1,
                        .encoding = -1,
                        .is_compressed = 1};
-    yk__thrift_enter(&t, YK__T_STRUCT);
-    for (int type; yk__thrift_next(&t, &id, &type);) {
-        if (id >= 1 && id <= 4)
-            *(id == 1   ? &h->type
-              : id == 2 ? &h->bytes
-              : id == 3 ? &h->compressed
-                        : &h->crc) = yk__thrift_integer(&t, type);
-        else if (id == 5)
-            yk__thrift_integers(&t, type, (int[]){1, 2, 3},
-                                (int64_t *[]){&h->values, &h->encoding, &h->level_encoding}, 3);
-        else if (id == 7)
-            yk__thrift_integers(&t, type, (int[]){1, 2}, (int64_t *[]){&h->values, &h->encoding}, 2);
-        else if (id == 8)
-            yk__thrift_integers(&t, type, (int[]){1, 4, 5, 6, 7},
-                                (int64_t *[]){&h->values, &h->encoding, &h->level_bytes, &h->repetition_bytes,
-                                              &h->is_compressed},
-                                5);
-        else
-            yk__thrift_skip(&t, type);
-    }
-    *truncated_out = t.fault && t.truncated;
-    return t.fault ? NULL : t.p;
+    const bool bad = yk__thrift_read(&t);
+    *truncated_out = bad && t.truncated;
+    return bad ? NULL : t.p;
 }

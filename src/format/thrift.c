@@ -2,42 +2,20 @@
 
 #include "format/wire.h"
 
-enum { MAX_DEPTH = 16 };
+enum { MAX_DEPTH = 16, MAX_ID = 254 };
+enum { STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT };
+static const uint64_t unknown = UINT64_MAX; /* a path that is too long */
 
-void yk__thrift_fault(yk__thrift *t, const char *reason, bool truncated)
+static void fail(yk__thrift *t, const char *reason, bool truncated)
 {
-    if (!t->fault) {
-        t->fault = reason;
-        t->truncated = truncated;
-    }
-    t->end = t->p;
+    t->fault = t->fault ? t->fault : reason;
+    t->truncated = truncated;
 }
 
-bool yk__thrift_enter(yk__thrift *t, int type)
+static void pass_on(yk__thrift *t, yk__thrift_value v)
 {
-    if (type != YK__T_STRUCT)
-        yk__thrift_fault(t, "a field has the wrong type", false);
-    else if (t->depth++ == MAX_DEPTH)
-        yk__thrift_fault(t, "structures are nested too deeply", false);
-    return !t->fault;
-}
-
-bool yk__thrift_next(yk__thrift *t, int64_t *id, int *type_out)
-{
-    if (t->p == t->end) {
-        yk__thrift_fault(t, "the data ends within a structure", true);
-        return false;
-    }
-    const uint8_t b = *t->p++;
-    *type_out = b & 15;
-    if (b == YK__T_STOP) {
-        t->depth--;
-        return false;
-    }
-    *id = b >> 4 ? *id + (b >> 4) : yk__thrift_integer(t, YK__T_I16);
-    if (*type_out > YK__T_STRUCT || *type_out == YK__T_STOP || *id < 0 || *id > INT16_MAX)
-        yk__thrift_fault(t, "a field is of an unknown type", false);
-    return !t->fault;
+    if (!t->fault && v.path != unknown)
+        t->fault = t->take(t->context, &v);
 }
 
 static uint64_t varint(yk__thrift *t)
@@ -45,95 +23,91 @@ static uint64_t varint(yk__thrift *t)
     uint64_t v = 0;
     const uint8_t *next = yk__wire_varint(t->p, t->end, &v);
     if (!next)
-        yk__thrift_fault(t, "a number is malformed", t->end - t->p < 10);
+        fail(t, "a number is malformed", t->end - t->p < 10);
     t->p = next ? next : t->p;
     return next ? v : 0;
 }
 
-int64_t yk__thrift_integer(yk__thrift *t, int type)
+static int64_t integer(yk__thrift *t)
 {
-    if (type == YK__T_BYTE && t->p < t->end)
-        return (int8_t)*t->p++;
-    if (type < YK__T_BYTE || type > YK__T_I64) {
-        yk__thrift_fault(t, "a field has the wrong type", false);
-        return 0;
-    }
     const uint64_t v = varint(t);
     return (int64_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
-size_t yk__thrift_bytes(yk__thrift *t, int type, const char **out)
+/* Bytes that are taken as they are. */
+static const char *bytes(yk__thrift *t, uint64_t n)
 {
-    const uint64_t n = type == YK__T_BINARY ? varint(t) : 0;
-    *out = (const char *)t->p;
-    if (type != YK__T_BINARY || n > (size_t)(t->end - t->p)) {
-        yk__thrift_fault(t, "a text is longer than what contains it", type == YK__T_BINARY);
-        return 0;
+    const char *at = (const char *)t->p;
+    if (n > (size_t)(t->end - t->p)) {
+        fail(t, "a value is longer than what contains it", true);
+        return NULL;
     }
     t->p += n;
-    return (size_t)n;
+    return at;
 }
 
-uint64_t yk__thrift_list(yk__thrift *t, int type, int *element_out)
+static void read_value(yk__thrift *t, int type, uint64_t path, int depth);
+
+static void read_list(yk__thrift *t, uint64_t path, int depth)
 {
-    *element_out = YK__T_STOP;
-    if ((type != YK__T_LIST && type != YK__T_SET) || t->p == t->end) {
-        yk__thrift_fault(t, "a field has the wrong type", t->p == t->end);
-        return 0;
-    }
-    const uint8_t b = *t->p++;
-    *element_out = (b & 15) == YK__T_TRUE || (b & 15) == YK__T_FALSE ? YK__T_BYTE : b & 15;
-    const uint64_t n = b >> 4 == 15 ? varint(t) : (uint64_t)(b >> 4);
+    const char *head = bytes(t, 1);
+    const int type = head ? *head & 15 : 0;
+    const uint64_t n = !head ? 0 : (uint8_t)*head >> 4 == 15 ? varint(t) : (uint8_t)*head >> 4;
     if (n > (size_t)(t->end - t->p))
-        yk__thrift_fault(t, "a list is longer than what contains it", true);
-    return t->fault ? 0 : n;
+        fail(t, "a list is longer than what contains it", true);
+    for (uint64_t i = 0; i < n && !t->fault; i++)
+        read_value(t, type == TRUE || type == FALSE ? BYTE : type, path, depth + 1);
 }
 
-void yk__thrift_skip(yk__thrift *t, int type)
+static void read_struct(yk__thrift *t, uint64_t path, int depth)
 {
-    const char *text;
-    int inner;
     int64_t id = 0;
-    if (type == YK__T_TRUE || type == YK__T_FALSE)
+    pass_on(t, (yk__thrift_value){.kind = YK__THRIFT_BEGIN, .path = path});
+    while (!t->fault) {
+        const char *head = bytes(t, 1);
+        if (!head)
+            return;
+        if (*head == STOP)
+            break;
+        const int delta = (uint8_t)*head >> 4;
+        id = delta ? id + delta : integer(t);
+        if (id < 0 || id > INT16_MAX)
+            fail(t, "a field has an invalid number", false);
+        const bool known = id >= 1 && id <= MAX_ID && path >> 48 == 0;
+        read_value(t, *head & 15, known ? path << 8 | (uint64_t)id : unknown, depth + 1);
+    }
+    pass_on(t, (yk__thrift_value){.kind = YK__THRIFT_END, .path = path});
+}
+
+static void read_value(yk__thrift *t, int type, uint64_t path, int depth)
+{
+    yk__thrift_value v = {.kind = YK__THRIFT_NUMBER, .path = path};
+    if (depth == MAX_DEPTH)
+        fail(t, "structures are nested too deeply", false);
+    if (t->fault)
         return;
-    if (type == YK__T_DOUBLE) {
-        if (t->end - t->p < 8)
-            yk__thrift_fault(t, "the data ends within a number", true);
-        else
-            t->p += 8;
-    } else if (type == YK__T_BINARY) {
-        yk__thrift_bytes(t, type, &text);
-    } else if (type == YK__T_LIST || type == YK__T_SET) {
-        uint64_t n = yk__thrift_enter(t, YK__T_STRUCT) ? yk__thrift_list(t, type, &inner) : 0;
-        for (; n && !t->fault; n--)
-            yk__thrift_skip(t, inner);
-        t->depth--;
-    } else if (type == YK__T_STRUCT) {
-        yk__thrift_enter(t, type);
-        while (!t->fault && yk__thrift_next(t, &id, &inner))
-            yk__thrift_skip(t, inner);
+    if (type == STRUCT) {
+        read_struct(t, path, depth);
+    } else if (type == LIST || type == SET) {
+        read_list(t, path, depth);
+    } else if (type == DOUBLE) {
+        bytes(t, 8);
+    } else if (type == BINARY) {
+        v.kind = YK__THRIFT_TEXT;
+        v.n = (size_t)varint(t);
+        v.text = bytes(t, v.n);
+        pass_on(t, v);
+    } else if (type >= TRUE && type <= I64) {
+        const char *byte = type == BYTE ? bytes(t, 1) : NULL;
+        v.number = type == BYTE ? (byte ? (int8_t)*byte : 0) : type <= FALSE ? type == TRUE : integer(t);
+        pass_on(t, v);
     } else { /* Parquet has no maps */
-        yk__thrift_integer(t, type);
+        fail(t, "a field is of an unknown type", false);
     }
 }
 
-bool yk__thrift_field(yk__thrift *t, int64_t have, int type, const int *id, int64_t *const *out, size_t n)
+const char *yk__thrift_read(yk__thrift *t)
 {
-    size_t i = 0;
-    while (i < n && id[i] != have)
-        i++;
-    if (i < n && (type == YK__T_TRUE || type == YK__T_FALSE))
-        *out[i] = type == YK__T_TRUE;
-    else if (i < n)
-        *out[i] = yk__thrift_integer(t, type);
-    return i < n;
-}
-
-void yk__thrift_integers(yk__thrift *t, int type, const int *id, int64_t *const *out, size_t n)
-{
-    int64_t have = 0;
-    yk__thrift_enter(t, type);
-    for (int inner; !t->fault && yk__thrift_next(t, &have, &inner);)
-        if (!yk__thrift_field(t, have, inner, id, out, n))
-            yk__thrift_skip(t, inner);
+    read_struct(t, 0, 0);
+    return t->fault;
 }
