@@ -21,7 +21,7 @@ typedef struct {
 } worker;
 
 struct yk_team {
-    int n;
+    int n, started; /* started: threads so far, with that of worker 0 */
     yk_wait_kind kind;
     double seconds; /* how long to wait for a worker; HUGE_VAL: no timeout */
     _Alignas(YK_ALIGN) atomic_uint round;
@@ -193,28 +193,39 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context)
+yk_status yk__team_start(yk_team *team, yk_status (*work)(void *context, int me), void *context)
 {
     team->work = work;
     team->context = context;
     team->status = YK_OK;
     atomic_store(&team->stopped, false);
     atomic_store(&team->waiting, 0);
-    int started = 1;
-    for (; started < team->n; started++) {
-        worker *w = &team->worker[started];
-        int e = yk_thread_start(&w->thread, run_worker, w);
-        if (e) {
-            set_error(team, yk_fail(YK_ESYSTEM, "cannot start worker %d of %d: %s; use fewer --workers",
-                                    started, team->n, strerror(e)));
-            break;
-        }
+    for (team->started = 1; team->started < team->n; team->started++) {
+        worker *w = &team->worker[team->started];
+        const int e = yk_thread_start(&w->thread, run_worker, w);
+        if (!e)
+            continue;
+        const yk_status st =
+            yk_fail(YK_ESYSTEM, "cannot start thread %d of %d: %s; use fewer --workers or --threads",
+                    team->started, team->n, strerror(e));
+        set_error(team, st);
+        return st;
     }
-    if (started == team->n)
-        run_worker(&team->worker[0]);
-    for (int i = 1; i < started; i++)
+    return YK_OK;
+}
+
+yk_status yk__team_join(yk_team *team)
+{
+    for (int i = 1; i < team->started; i++)
         yk_thread_join(&team->worker[i].thread);
     return team->status ? yk_fail(team->status, "%s", team->error) : YK_OK;
+}
+
+yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context)
+{
+    if (!yk__team_start(team, work, context))
+        run_worker(&team->worker[0]);
+    return yk__team_join(team);
 }
 
 yk_status yk_team_once(int threads, yk_status (*work)(void *context, int me), void *context)

@@ -42,6 +42,10 @@ void yk_team_set_timeout(yk_team *team, double seconds);
 /* Worker 0 runs on the calling thread. Returns when all workers have returned. */
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context);
 
+/* Its parts, for thread_pool.c: starts all workers but worker 0, the caller; waits until they have returned. */
+yk_status yk__team_start(yk_team *team, yk_status (*work)(void *context, int me), void *context);
+yk_status yk__team_join(yk_team *team);
+
 yk_status yk_team_barrier(yk_team *team, int me);
 
 /* About the last barrier of this worker: whether it arrived last, and the nanoseconds that it waited after spinning. Call

@@ -1,34 +1,24 @@
 #include "base/thread_pool.h"
 
 #include "base/mem.h"
-#include "base/sync.h"
-#include <string.h>
-
-typedef struct {
-    yk_thread_pool *pool;
-    int me;
-    yk_thread thread;
-} helper;
 
 struct yk_thread_pool {
-    int threads, started; /* started: not counting the caller */
+    int threads;
     yk_team *team;
-    helper *helper; /* [threads]; 0 is not used */
     bool quit;
     void (*part)(void *context, int me, int all);
     void *context;
 };
 
-static void *run_parts(void *arg)
+static yk_status run_parts(void *pool, int me)
 {
-    const helper *h = arg;
-    const yk_thread_pool *p = h->pool;
+    const yk_thread_pool *p = pool;
     for (;;) {
-        if (yk_team_barrier(p->team, h->me) || p->quit)
-            return NULL;
-        p->part(p->context, h->me, p->threads);
-        if (yk_team_barrier(p->team, h->me))
-            return NULL;
+        if (yk_team_barrier(p->team, me) || p->quit)
+            return YK_OK;
+        p->part(p->context, me, p->threads);
+        if (yk_team_barrier(p->team, me))
+            return YK_OK;
     }
 }
 
@@ -38,18 +28,12 @@ yk_status yk_thread_pool_create(int threads, yk_thread_pool **out)
     if (!p)
         return YK_ESYSTEM;
     p->threads = threads;
-    p->helper = yk_alloc((size_t)threads, sizeof *p->helper, "a thread pool");
-    yk_status st = p->helper ? yk_team_create(threads, &p->team) : YK_ESYSTEM;
-    for (int i = 1; !st && i < threads; i++) {
-        p->helper[i] = (helper){.pool = p, .me = i};
-        const int e = yk_thread_start(&p->helper[i].thread, run_parts, &p->helper[i]);
-        if (e)
-            st = yk_fail(YK_ESYSTEM, "cannot start thread %d of %d: %s", i, threads, strerror(e));
-        else
-            p->started++;
-    }
+    yk_status st = yk_team_create(threads, &p->team);
+    if (!st && (st = yk__team_start(p->team, run_parts, p)))
+        yk__team_join(p->team); /* those that were started have been stopped */
     if (st) {
-        yk_thread_pool_free(p);
+        yk_team_free(p->team);
+        yk_free(p);
         return st;
     }
     *out = p;
@@ -61,14 +45,9 @@ void yk_thread_pool_free(yk_thread_pool *p)
     if (!p)
         return;
     p->quit = true;
-    if (p->started && p->started < p->threads - 1) /* not all could be started: they wait for the others */
-        yk_team_stop(p->team);
-    else if (p->started)
-        yk_team_barrier(p->team, 0);
-    for (int i = 1; i <= p->started; i++)
-        yk_thread_join(&p->helper[i].thread);
+    yk_team_barrier(p->team, 0);
+    yk__team_join(p->team);
     yk_team_free(p->team);
-    yk_free(p->helper);
     yk_free(p);
 }
 
