@@ -11,6 +11,7 @@
 #include "base/cgroup.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "format/json_value.h"
 #include "train/run_dir.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -242,49 +243,44 @@ char *yk_last_object(FILE *f)
     return last;
 }
 
-static double number(const json_t *line, const char *key)
-{
-    const json_t *value = json_object_get(line, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
 static int handle_metrics_line(job *j, const json_t *line)
 {
     const yoke_training *t = j->t;
     const char *kind = json_string_value(json_object_get(line, "kind"));
-    const uint64_t step = (uint64_t)fmax(number(line, "step"), 0.0),
-                   examples = (uint64_t)fmax(number(line, "examples"), 0.0);
-    const double epoch = number(line, "epoch"), rate = number(line, "examples_per_second"),
-                 loss = number(line, "loss");
+    const uint64_t step = (uint64_t)fmax(yk_number_at(line, "step"), 0.0),
+                   examples = (uint64_t)fmax(yk_number_at(line, "examples"), 0.0);
+    const double epoch = yk_number_at(line, "epoch"), rate = yk_number_at(line, "examples_per_second"),
+                 loss = yk_number_at(line, "loss");
     char text[128], done[32] = "";
     if (kind && strcmp(kind, "eval") == 0 && t->metrics)
         return t->metrics(t->context,
                           &(yoke_metrics){.step = step,
                                           .examples = examples,
                                           .epoch = epoch,
-                                          .seconds = number(line, "seconds"),
-                                          .train_loss = number(line, "train_loss"),
-                                          .test_loss = number(line, "test_loss"),
-                                          .test_accuracy = number(line, "test_accuracy"),
-                                          .test_auc = number(line, "test_auc"),
-                                          .majority_accuracy = number(line, "majority_accuracy"),
-                                          .validation_loss = number(line, "validation_loss"),
-                                          .validation_accuracy = number(line, "validation_accuracy"),
-                                          .validation_auc = number(line, "validation_auc")});
+                                          .seconds = yk_number_at(line, "seconds"),
+                                          .train_loss = yk_number_at(line, "train_loss"),
+                                          .test_loss = yk_number_at(line, "test_loss"),
+                                          .test_accuracy = yk_number_at(line, "test_accuracy"),
+                                          .test_auc = yk_number_at(line, "test_auc"),
+                                          .majority_accuracy = yk_number_at(line, "majority_accuracy"),
+                                          .validation_loss = yk_number_at(line, "validation_loss"),
+                                          .validation_accuracy = yk_number_at(line, "validation_accuracy"),
+                                          .validation_auc = yk_number_at(line, "validation_auc")});
     if (!kind || strcmp(kind, "train") || !t->progress)
         return 0;
     if (isfinite(epoch))
         snprintf(done, sizeof done, "  epoch %.2f", epoch);
     snprintf(text, sizeof text, "step %llu%s  loss %.3f  %.3g examples/s", (unsigned long long)step, done,
              loss, rate);
-    return t->progress(t->context, &(yoke_progress){.step = step,
-                                                    .examples = examples,
-                                                    .epoch = epoch,
-                                                    .loss = loss,
-                                                    .examples_per_second = rate,
-                                                    .steps_per_second = number(line, "steps_per_second"),
-                                                    .seconds_left = (double)NAN,
-                                                    .text = text});
+    return t->progress(t->context,
+                       &(yoke_progress){.step = step,
+                                        .examples = examples,
+                                        .epoch = epoch,
+                                        .loss = loss,
+                                        .examples_per_second = rate,
+                                        .steps_per_second = yk_number_at(line, "steps_per_second"),
+                                        .seconds_left = (double)NAN,
+                                        .text = text});
 }
 
 /* Passes on the complete lines that were written since the last call. */

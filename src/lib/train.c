@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "format/json_value.h"
 #include "train/run_dir.h"
 #include <jansson.h>
 #include <math.h>
@@ -217,14 +218,7 @@ const char *yoke_run_directory(const yoke_run *r)
 
 double yoke_run_number(const yoke_run *r, const char *key)
 {
-    const json_t *value = r ? r->values : NULL;
-    while (value && *key) {
-        char name[64];
-        const int n = (int)strcspn(key, ".");
-        snprintf(name, sizeof name, "%.*s", n, key);
-        value = json_object_get(value, name);
-        key += n + (key[n] != 0);
-    }
+    const json_t *value = yk_value_at(r ? r->values : NULL, key);
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 

@@ -12,6 +12,7 @@
 #ifndef YK_REPORT_FACTS_H
 #define YK_REPORT_FACTS_H
 
+#include "format/json_value.h"
 #include "report/run.h"
 #include "report/text.h"
 #include <math.h>
@@ -115,11 +116,5 @@ void yk_mode_text(const yk_facts *f, char *out /* [32] */);
 double yk_run_seconds_to(const yk_run *r, double accuracy);
 
 void yk_plateau_find(const yk_metrics *eval, yk_plateau *out);
-
-/* A value of a JSON object, such as a summary, by its path: "resources.cpu.mean". NULL or NAN if there is none, or if `from`
- * is NULL. */
-const json_t *yk_value_at(const json_t *from, const char *path);
-double yk_number_at(const json_t *from, const char *path);      /* true is 1 */
-const char *yk_string_at(const json_t *from, const char *path); /* not "" */
 
 #endif

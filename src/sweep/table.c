@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/moments.h"
+#include "format/json_value.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +29,6 @@ void yk_sweep_result_fini(yk_sweep_result *r)
     *r = (yk_sweep_result){0};
 }
 
-/* A number of a JSON object; NaN: none. */
-static double number_of(const json_t *o, const char *name)
-{
-    const json_t *value = json_object_get(o, name);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
 bool yk_sweep_result_failed(const yk_sweep_result *r)
 {
     return r->state == YK_SWEEP_FAILED || r->state == YK_SWEEP_DIVERGED;
@@ -42,7 +36,7 @@ bool yk_sweep_result_failed(const yk_sweep_result *r)
 
 double yk_sweep_result_number(const yk_sweep_result *r, const char *name)
 {
-    return number_of(r->summary, name);
+    return yk_number_at(r->summary, name);
 }
 
 /* The time of training alone. A resumed run knows only the time since it was resumed: the time of the whole run follows
@@ -53,15 +47,11 @@ static double train_seconds_of(const yk_sweep_result *r)
     return isfinite(seconds) ? seconds : yk_sweep_result_number(r, "train_seconds");
 }
 
-static double resource(const yk_sweep_result *r, const char *name, const char *of)
-{
-    return number_of(json_object_get(json_object_get(r->summary, "resources"), name), of);
-}
-
 /* Cores in use on average: of the samples, or else the CPU time of the process. */
 static double cpu_of(const yk_sweep_result *r)
 {
-    const double mean = resource(r, "cpu", "mean"), loading = yk_sweep_result_number(r, "load_seconds");
+    const double mean = yk_sweep_result_number(r, "resources.cpu.mean"),
+                 loading = yk_sweep_result_number(r, "load_seconds");
     return isfinite(mean) ? mean
                           : yk_sweep_result_number(r, "cpu_seconds") /
                                 (yk_sweep_result_number(r, "seconds") + (isfinite(loading) ? loading : 0.0));
@@ -70,7 +60,8 @@ static double cpu_of(const yk_sweep_result *r)
 /* Of all processes together if it was sampled, but not below a short peak between two samples. */
 static double memory_of(const yk_sweep_result *r)
 {
-    return fmax(resource(r, "memory", "peak"), yk_sweep_result_number(r, "peak_rss_bytes")); /* ignores NaN */
+    return fmax(yk_sweep_result_number(r, "resources.memory.peak"),
+                yk_sweep_result_number(r, "peak_rss_bytes")); /* ignores NaN */
 }
 
 /* ---- measures: results that are averaged, and their format */
@@ -210,11 +201,11 @@ static bool show_bottleneck(const yk_sweep_plan *p, const yk_sweep_result *r, si
 {
     snprintf(cell, CELL, "-");
     for (size_t i = point; i < p->nruns; i += p->npoints) {
-        const json_t *b = r[i].state == YK_SWEEP_DONE ? json_object_get(r[i].summary, "bottleneck") : NULL;
-        const char *kind = json_string_value(json_object_get(b, "kind"));
+        const json_t *b = r[i].state == YK_SWEEP_DONE ? yk_value_at(r[i].summary, "bottleneck") : NULL;
+        const char *kind = yk_string_at(b, "kind");
         if (!kind)
             continue;
-        double share = json_number_value(json_object_get(b, "share"));
+        const double share = yk_number_at(b, "share");
         if (share > 0.0 && strcmp(kind, "none"))
             snprintf(cell, CELL, "%.24s %.0f %%", kind, 100.0 * share);
         else
@@ -321,7 +312,7 @@ static char *runs_csv(const yk_sweep_plan *p, const yk_sweep_result *r)
     yk_text_add(&out, ",verdict,error");
     for (size_t i = 0; i < p->nruns; i++) {
         const yk_sweep_run *run = &p->run[i];
-        const char *verdict = json_string_value(json_object_get(r[i].summary, "verdict"));
+        const char *verdict = yk_string_at(r[i].summary, "verdict");
         yk_text_add(&out, "\n");
         for (size_t k = 0; k < p->nshown; k++)
             csv_text(&out, run->shown[k], ",");
