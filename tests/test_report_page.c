@@ -209,9 +209,8 @@ static void many_runs_make_panels_of_means(void **state)
         m.seed = 1 + i / 12;
         m.top = i / 12 ? 0.92 : 0.9;
         m.ranks = 2;
-        m.more_options =
-            "lr = 0.050000000000000003\nlaunch = 4\nl2 = 0\n; on the command line: --hosts a,b:3\n"
-            "; on the command line: --agent evil\n";
+        m.more_options = "lr = 0.05\nlaunch = 4\nl2 = 0\n; on the command line: --hosts a,b:3\n"
+                         "; on the command line: --agent evil\n";
         make_run(&m);
     }
     char path[300], csv[300];

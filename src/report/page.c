@@ -185,17 +185,6 @@ static void shell_word(const char *s, yk_text *out)
     yk_text_fini(&word);
 }
 
-/* 0.050000000000000003 becomes 0.05. */
-static void shorten(const char *value, char *out, size_t size)
-{
-    double x;
-    const char *end = yk_decimal(value, &x);
-    if (end && !*end && strlen(value) > 15)
-        yk_number_shortest(x, out, size);
-    else
-        snprintf(out, size, "%s", value);
-}
-
 /* config.ini has the values of some options that were not given, in case a later version changes their defaults. */
 static bool is_default(const char *name, const char *value)
 {
@@ -222,11 +211,9 @@ static void command(const yk_run *r, const yk_facts *f, yk_text *out)
         yk_text_print(out, "<span>mpirun -n %.0f</span> ", f->ranks);
     yk_text_add(out, "yoke train");
     for (size_t i = 0; i < r->options; i++) {
-        const char *name = r->option[i].name;
-        char value[1024];
-        if (!*name || name[strspn(name, letters)] || is_default(name, r->option[i].value))
+        const char *name = r->option[i].name, *value = r->option[i].value;
+        if (!*name || name[strspn(name, letters)] || is_default(name, value))
             continue;
-        shorten(r->option[i].value, value, sizeof value);
         const bool flag = !strcmp(value, "true");
         yk_html(out, " <span>--%s%s", name, flag ? "" : " "); /* breaks between options, not within one */
         if (!flag)
@@ -247,11 +234,8 @@ static void configuration(const yk_page *p, size_t i, yk_text *out)
     yk_text_add(out, "<div class=\"cols\"><div>");
     command(r, &p->compare->facts[i], out);
     yk_text_add(out, p->compare->n == 1 ? "</div><div><h3>Options</h3><dl class=\"options\">" : "");
-    for (size_t o = 0; p->compare->n == 1 && o < r->options; o++) {
-        char value[1024];
-        shorten(r->option[o].value, value, sizeof value);
-        yk_html(out, "<div><dt>%s</dt><dd>%s</dd></div>", r->option[o].name, value);
-    }
+    for (size_t o = 0; p->compare->n == 1 && o < r->options; o++)
+        yk_html(out, "<div><dt>%s</dt><dd>%s</dd></div>", r->option[o].name, r->option[o].value);
     yk_text_add(out, p->compare->n == 1 ? "</dl></div></div>\n" : "</div></div>\n");
 }
 
