@@ -83,11 +83,13 @@ static inline void reference_update(yk_optim_kind kind, weight *p, double g, con
         const double v = p->s1 * (double)o->correct2,
                      damped = o->damping > 0 ? 1 + (double)o->damping * g * g / v : 1;
         p->w -= lr * p->s0 * (double)o->correct1 / (sqrt(v) + (double)o->epsilon) / damped;
-    } else {
+    } else if (kind == YK_FTRL) {
         p->s0 += g - p->w * (sqrt(p->s1 + g * g) - sqrt(p->s1)) / lr;
         p->s1 += g * g;
         p->w = ftrl_weight(p->s0, p->s1, o);
         return;
+    } else {
+        fail_msg("no definition of %s", yk_optim_rule_of(kind)->name);
     }
     p->w = soft_threshold(p->w, lr * (double)o->l1);
 }

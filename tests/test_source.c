@@ -433,7 +433,7 @@ static void standard_input_is_read_once(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         yk_source *s;
         assert_error(yk_source_open(others[i], YK_SPLIT_TRAIN, NULL, &s), YK_EUSAGE,
-                     "standard input (-) is for csv, libsvm, libffm, vw and criteo");
+                     "standard input (-) is only for text formats (libsvm:FILES, libffm:FILES, ");
     }
 }
 

@@ -2,7 +2,8 @@
  * add its name to the list in source.c.
  *
  * Functions named `open` get the spec: spec->where is the part without "format:" and options, and yk_spec_u64(spec, ...) and
- * the like read the options. Readers run in the threads that use them.
+ * the like read the options. They set the members of yk_source that are known without reading (kind, dim, classes, examples);
+ * others stay 0. Readers run in the threads that use them.
  */
 #ifndef YK_DATA_FORMATS_H
 #define YK_DATA_FORMATS_H

@@ -33,11 +33,13 @@ static const yk_source_ops *const formats[] = {FORMATS(ENTRY)};
 
 #define NFORMATS (sizeof formats / sizeof formats[0])
 
-static const char *known_formats(char *text, size_t size)
+/* `text_only`: those that can be read from standard input. */
+static const char *known_formats(bool text_only, char *text, size_t size)
 {
     size_t n = 0;
     for (size_t i = 0; i < NFORMATS && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", formats[i]->usage);
+        if (formats[i]->is_text || !text_only)
+            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", formats[i]->usage);
     return text;
 }
 
@@ -126,7 +128,7 @@ static yk_status detect_file(const char *path, const char **name_out)
             st = yk_fail(YK_EDATA, "%s: is empty", yk_input_path(in));
         else if (!*name_out)
             st = yk_fail(YK_EDATA, "%s: cannot detect the format from the content; specify it: %s", path,
-                         known_formats(known, sizeof known));
+                         known_formats(false, known, sizeof known));
     }
     yk_input_free(in);
     return st;
@@ -176,12 +178,11 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     char known[256];
     if (i == NFORMATS)
         return yk_fail(YK_EUSAGE, "%s: unknown data format %s; use one of: %s", spec->text, name,
-                       known_formats(known, sizeof known));
+                       known_formats(false, known, sizeof known));
     if (!formats[i]->is_text && !strcmp(spec->where, YK_STDIN))
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: standard input (-) is for csv, libsvm, libffm, vw and criteo; a file named - is ./-",
-            spec->text);
+        return yk_fail(YK_EUSAGE,
+                       "%s: standard input (-) is only for text formats (%s); a file named - is ./-",
+                       spec->text, known_formats(true, known, sizeof known));
     return yk__source_create(formats[i], spec, split, o, out);
 }
 

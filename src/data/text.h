@@ -7,7 +7,8 @@
  *         ...
  *     }
  *     const yk_source_ops yk__arff_source = YK__TEXT_SOURCE("arff", "features", arff, arff_open);
- *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files
+ *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files. Rows are sparse;
+ *     // for dense ones, it then sets source->kind, and source->dim, which must be known before the first line is read
  *
  * line[length] and the 63 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
  * digits needs no other check for the end. A line belongs to the block that holds its first byte. Files are plain or

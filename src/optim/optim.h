@@ -37,7 +37,7 @@ typedef struct {
 /* The hyperparameters of one step. */
 typedef struct {
     float lr, l1, l2, momentum, beta1, beta2, epsilon, ftrl_beta;
-    float damping;
+    float damping;            /* adam on copies: yk_optim_without_velocity(); 0: none */
     float correct1, correct2; /* adam: 1 / (1 - beta^t) */
 } yk_optim_step;
 

@@ -11,17 +11,11 @@
 
 /* ---- the optimizers ----
  *
- * A row without one of the decisions does not compile. Columns:
- *   state      its names, and how the state of copies is merged
+ * A row without one of the decisions does not compile. yk_optim_rule (optim.h) says what each column means:
+ *   state      slot_name and slot_merge of up to two slots
  *   lr, eps    the defaults
- *   normal     normalizes
- *   initial    accumulates
- *   velocity   what later steps repeat
- *   sum        scale-free: how the sum of m gradients is applied
- *   derived    derives
- *   key        one step size per key
- *   warm-up    with stale gradients (store/local_stale.c)
- *   decoupled  l2 shrinks the weight, and is not added to the gradient */
+ *   normal     normalizes        initial    accumulates        velocity   velocity        sum        scale_free
+ *   derived    derives           key        per_key            warm-up    warms_up        decoupled  decoupled */
 /* clang-format off */
 #define OPTIMIZERS(ROW)                                                                                                                   \
     /*                                    state                                              lr     eps    normal initial velocity        sum    derived key    warm-up decoupled */ \
