@@ -549,3 +549,61 @@ END
     expect 2 "is one of the files of --data"
     cmp day1.csv kept.csv
 }
+
+@test "values that are written in another way than in training are named" {
+    warning="have no weight in the model: most did not occur in its training data"
+    sed '2,$s/,\(Paris\|Rome\|Oslo\|Lima\),os/, \1, os/' day1.csv >blanks.csv
+    try predict --checkpoint run --data csv:blanks.csv
+    expect 0 "csv:blanks.csv: 100 % of the hashed features in the first 200 rows $warning"
+    try predict --checkpoint run --data csv:day1.csv
+    expect 0
+    ! grep -q warning err
+    learn onehot "csv:day1.csv$model&encode=onehot"
+    tr A-Z a-z <day1.csv >lower.csv
+    try eval --checkpoint onehot --data csv:lower.csv
+    expect 0 "column 4 (city): none of its values occurred in the training data, such as '"
+    ! grep -q "(os)" err
+    try eval --checkpoint onehot --data csv:day1.csv
+    expect 0
+    ! grep -q warning err
+    awk 'BEGIN { srand(3); for (i = 0; i < 200; i++) { x = rand(); print (x > rand() ? 1 : -1) " |user age:" x " |ad b" i % 4 } }' >a.vw
+    learn words vw:a.vw
+    sed 's/|user/|users/; s/|ad/|ads/' a.vw >b.vw
+    try eval --checkpoint words --data vw:b.vw
+    expect 0 "vw:b.vw: 100 % of the hashed features in the first 200 rows $warning"
+}
+
+@test "times, days and numbers are not mistaken for each other" {
+    awk 'BEGIN { print "label,a"; for (i = 0; i < 50; i++) print i % 2 "," i % 7 }' >day1.csv
+    learn times 'csv:day1.csv?numeric=a&scale=standard'
+    schema() { # TYPE: the model as if the column had this type in its training data
+        rm -rf typed && cp -r times typed
+        local file=typed/checkpoints/*/model.safetensors
+        # shellcheck disable=SC2086
+        python3 - $file "$1" <<'PY'
+import json, struct, sys
+path, kind = sys.argv[1:]
+data = open(path, "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + n])
+schema = json.loads(header["__metadata__"]["schema"])
+schema["columns"][1]["type"] = kind
+header["__metadata__"]["schema"] = json.dumps(schema)
+text = json.dumps(header).encode()
+text += b" " * (-(len(text) + 8) % 64)
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + n:])
+PY
+        cp $file typed.safetensors
+    }
+    schema TIMESTAMP
+    try predict --checkpoint typed.safetensors --data csv:day1.csv
+    expect 0 "column 2 (a) has the type number here, but TIMESTAMP in the training data: times as numbers are the seconds since 1970"
+    awk -F, 'NR > 1 { $2 = "2024-02-0" $2 + 1 } { print $1 "," $2 }' day1.csv >days.csv
+    try predict --checkpoint typed.safetensors --data csv:days.csv
+    expect 0
+    ! grep -q warning err
+    schema INT64
+    try predict --checkpoint typed.safetensors --data csv:day1.csv
+    expect 0
+    ! grep -q warning err
+}

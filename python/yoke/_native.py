@@ -139,6 +139,7 @@ FUNCTIONS = {
     "data_from_arrow": ([POINTER(CArrow), POINTER(c_void_p), POINTER(CError)], c_int),
     "data_column": ([c_void_p, c_size_t, POINTER(c_char_p)], c_char_p),
     "data_free": ([c_void_p], None),
+    "set_log": ([LOG, c_void_p], None),
     "train": ([POINTER(CTraining), POINTER(c_void_p), POINTER(CError)], c_int),
     "run_summary": ([c_void_p], c_char_p),
     "run_text": ([c_void_p], c_char_p),
@@ -187,6 +188,19 @@ def call(name, *arguments, translate=in_python):
     error = CError()
     if getattr(lib, "yoke_" + name)(*arguments, byref(error)):
         raise_error(error, translate)
+
+
+def call_and_warn(name, *arguments):
+    """call() of an evaluation or a prediction, with the warnings of the library."""
+    said = []
+    log = LOG(lambda _, level, text: said.append(in_python(text.decode(errors="replace"))) if level else None)
+    lib.yoke_set_log(log, None)
+    try:
+        call(name, *arguments)
+    finally:
+        lib.yoke_set_log(LOG(), None)
+    for text in said:
+        warn(text)
 
 
 def create(name, *arguments):
@@ -578,7 +592,7 @@ class Model:
         self._check_scale(x)
         data = Data(x)
         out = np.empty((data.rows, self.outputs), np.float32)
-        call("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
+        call_and_warn("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
         return out
 
     def probabilities_of_csr(self, x, columns):
@@ -588,7 +602,7 @@ class Model:
             x.sum_duplicates()  # training does so; linear models need not. The library does it for keys
         csr, arrays = _csr(x, fields=self.fields, hash_keys=self.hashed)
         out = np.empty((x.shape[0], columns), np.float32)
-        call("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)
+        call_and_warn("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)
         del arrays  # the library borrowed them
         return out
 
@@ -596,7 +610,7 @@ class Model:
         if raw or data.rows is None:
             return self._probabilities_of_spec(data, raw)
         out = np.empty((data.rows, self.outputs), np.float32)
-        call("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
+        call_and_warn("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
         return out
 
     def _probabilities_of_spec(self, data, raw=False):
@@ -612,7 +626,7 @@ class Model:
             return 0
 
         how = CPrediction(ctypes.sizeof(CPrediction), None, raw)
-        call("predict_with", self._handle, data.handle, byref(how), ctypes.cast(each, c_void_p), None)
+        call_and_warn("predict_with", self._handle, data.handle, byref(how), ctypes.cast(each, c_void_p), None)
         return np.concatenate(blocks)
 
     def evaluate(self, x, labels=None, sample_weight=None):
@@ -630,7 +644,7 @@ class Model:
                     self._check_scale(x)
             data = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed,
                         weights=sample_weight, numbers=labels is not None and self.regression)
-        call("evaluate_metrics", self._handle, data.handle, byref(text), None)
+        call_and_warn("evaluate_metrics", self._handle, data.handle, byref(text), None)
         found = json.loads(ctypes.string_at(text))
         _free(text)
         return as_metrics(found)

@@ -334,7 +334,7 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
     yk__cells *c = &r->cells;
     const yk__cell_table *t = c->table;
     const yk_schema *schema = t->tabular.schema;
-    yk_row w = {.hash = c->hash};
+    yk_row w = {.hash = c->hash, .met = t->tabular.met};
     yk_status st = YK_OK;
     size_t got = 0;
     yk_carried_clear(&c->carried);

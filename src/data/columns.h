@@ -99,6 +99,8 @@ void yk_cell_fault(const struct yk_tabular *t, size_t i, const char *text, size_
 
 /* ---- rows */
 
+enum { YK_MET_KNOWN = 1, YK_MET_UNKNOWN = 2 };
+
 typedef struct {
     uint32_t *index;
     float *value;
@@ -109,7 +111,8 @@ typedef struct {
     size_t hashes;
     int32_t label;
     float weight;
-    float target; /* regression: the label */
+    float target;      /* regression: the label */
+    atomic_uchar *met; /* yk_tabular.met; NULL: nobody asks */
 } yk_row;
 
 static inline void yk__row_put(yk_row *w, uint32_t index, float value, uint16_t field)
@@ -164,6 +167,9 @@ static inline void yk_row_hash(yk_row *w, const yk_schema *s, const yk_schema_co
         return;
     }
     const struct yk_schema_value *value = yk_schema_value_at(&s->values, hash);
+    const unsigned char met = value->hash ? YK_MET_KNOWN : YK_MET_UNKNOWN;
+    if (w->met && !(atomic_load_explicit(&w->met[c - s->column], memory_order_relaxed) & met))
+        atomic_fetch_or_explicit(&w->met[c - s->column], met, memory_order_relaxed);
     if (value->hash)
         yk__row_put(w, value->index, 1.0f, c->field);
 }

@@ -231,7 +231,7 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
         return check_header(r, line, line + length);
     if (length == 0 || !yk__csv_in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
         return YK_OK;
-    yk_row w = {.hash = ((yk__csv_reader *)r)->hash};
+    yk_row w = {.hash = ((yk__csv_reader *)r)->hash, .met = s->table.met};
     bool ok;
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
     if (st || (st = parse_fields(r, line, line + length, &w, &ok)) || !ok)

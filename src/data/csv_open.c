@@ -193,7 +193,9 @@ static yk_status read_sample(yk__csv *s, sample *t, uint64_t *rows_out)
     }
     for (size_t i = 0; i < own->ncolumns; i++)
         snprintf(own->column[i].type, sizeof own->column[i].type, "%s",
-                 count[own->ncolumns + i] > count[i] ? "text" : "number");
+                 count[own->ncolumns + i] > count[i] ? "text"
+                 : count[i]                          ? "number"
+                                                     : "empty");
     free(count);
     const double growth =
         yk_input_is_compressed(t->in) ? 4.0 : 1.0; /* compressed text is about four times as long */

@@ -46,8 +46,22 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source, yk_spec *spec, const
     return st ? st : read_classes(s, spec);
 }
 
+/* All values of a one-hot column are others than in training: they are written in another way, or mean something else. */
+static void warn_unknown(const yk_tabular *t)
+{
+    char name[80];
+    for (size_t i = 0; t->met && i < t->schema->ncolumns; i++)
+        if (atomic_load(&t->met[i]) == YK_MET_UNKNOWN)
+            yk_warn("%s: %s: none of its values occurred in the training data, such as '%.40s': predictions "
+                    "ignore it",
+                    t->spec->text, yk_schema_name(t->schema, &t->schema->column[i], name),
+                    t->schema->column[i].values.n ? t->schema->column[i].values.name[0] : "");
+}
+
 void yk_tabular_fini(yk_tabular *t)
 {
+    warn_unknown(t);
+    free(t->met);
     yk_schema_free(t->own);
     free(t->column);
     free(t->carry);
@@ -382,8 +396,10 @@ yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_split split, yk_tab
                             void *context)
 {
     yk_source *source = t->source;
-    yk_status st = t->options.schema ? YK_OK : make_schema(t, rows, split, pass, context);
+    yk_status st = t->options.schema ? yk__tabular_types(t) : make_schema(t, rows, split, pass, context);
     const yk_schema *s = t->schema;
+    if (!st && t->options.schema && s->values.n && !(t->met = calloc(s->ncolumns, sizeof *t->met)))
+        st = yk_fail_memory(s->ncolumns, "columns");
     const bool dense = yk_schema_dense(s);
     t->fields = t->fields && !dense;
     source->schema = s;

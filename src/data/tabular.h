@@ -38,6 +38,8 @@ typedef struct yk_tabular {
     bool fields;                     /* rows have field numbers */
     bool labeled;                    /* the file has a label that is read */
     atomic_uint labels_seen;
+    /* [schema->ncolumns] with the one-hot columns of a model: whether there were known and unknown values. Else NULL */
+    atomic_uchar *met;
     yk_source *source; /* borrowed, with its spec */
     yk_spec *spec;
     yk_source_options options;
@@ -91,6 +93,7 @@ void yk_carried_fini(yk_carried *c);
 
 /* ---- internal */
 yk_status yk__tabular_match(yk_tabular *t);
+yk_status yk__tabular_types(const yk_tabular *t); /* after the types of the columns are known */
 yk_status
 yk__tabular_unique(const yk_tabular *t); /* two columns that a model would use have different names */
 bool yk__fit_needed(const yk_schema *s);

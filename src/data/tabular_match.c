@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 /* ---- columns */
 
@@ -124,6 +125,59 @@ static yk_status match_positions(yk_tabular *t)
     for (size_t i = 0, k = 0; i < s->ncolumns; i++, k++) {
         k += shorter && &m->column[k] == label;
         t->column[i] = &m->column[k];
+    }
+    return YK_OK;
+}
+
+/* ---- types */
+
+/* 'd': days since 1970, 's': seconds since 1970, 't': texts, 'n': numbers. 0: not known, or any of them. */
+static char kind_of(const char *type)
+{
+    static const char *const any[] = {"", "empty", "null", "dictionary", NULL}, *const texts[] = {
+                                                                                    "text",       "string",
+                                                                                    "binary",     "ENUM",
+                                                                                    "JSON",       "BSON",
+                                                                                    "BYTE_ARRAY", NULL};
+    for (size_t i = 0; any[i]; i++)
+        if (!strcmp(type, any[i]))
+            return 0;
+    for (size_t i = 0; texts[i]; i++)
+        if (!strcasecmp(type, texts[i]))
+            return 't';
+    return !strncasecmp(type, "timestamp", 9) ? 's' : !strncasecmp(type, "date", 4) ? 'd' : 'n';
+}
+
+yk_status yk__tabular_types(const yk_tabular *t)
+{
+    const bool guessed = !strcmp(t->source->ops->name, "csv");
+    for (size_t i = 0; i < t->own->ncolumns; i++) {
+        const yk_schema_column *c = t->column[i];
+        const char *type = t->own->column[i].type;
+        const char here = kind_of(type), there = c ? kind_of(c->type) : 0;
+        char name[80];
+        if (!c || !yk_is_feature(c) || !here || !there || here == there)
+            continue;
+        yk_tabular_name(t, i, name);
+        const bool time = here == 's' || here == 'd' || there == 's' || there == 'd',
+                   parsed = c->role == YK_COLUMN_NUMERIC && here == 't',     /* texts such as 2024-02-29 */
+            numbers = !strcmp(type, "number") || !strcmp(c->type, "number"); /* CSV: days, perhaps */
+        if (time && !parsed && !numbers)
+            return yk_fail(YK_EDATA,
+                           "%s: %s has the type %s here, but %s in the training data, which means something "
+                           "else: convert "
+                           "the column",
+                           t->spec->text, name, type, c->type);
+        if (time && numbers)
+            yk_warn("%s: %s has the type %s here, but %s in the training data: %s as numbers are the %s "
+                    "since 1970",
+                    t->spec->text, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
+                    here == 'd' || there == 'd' ? "days" : "seconds");
+        if (c->role == YK_COLUMN_CATEGORICAL && there == 't' && !guessed)
+            yk_warn("%s: %s has the type %s here, but %s in the training data: only values that are written "
+                    "alike are "
+                    "equal (7 is not 07)",
+                    t->spec->text, name, type, c->type);
     }
     return YK_OK;
 }

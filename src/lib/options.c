@@ -36,6 +36,25 @@ yoke_status yk_api_status(yk_status st, yoke_error *error)
     return status;
 }
 
+typedef struct {
+    yk_log log;
+    void (*line)(void *context, yoke_log_level level, const char *text);
+    void *context;
+} listener;
+
+static void pass_on(void *context, yk_log_level level, const char *text)
+{
+    const listener *l = context;
+    l->line(l->context, level == YK_LOG_NOTE ? YOKE_NOTE : YOKE_WARNING, text);
+}
+
+void yoke_set_log(void (*log)(void *context, yoke_log_level level, const char *text), void *context)
+{
+    static _Thread_local listener here;
+    here = (listener){{.line = pass_on, .context = &here}, log, context};
+    yk_log_set(log ? &here.log : NULL);
+}
+
 yk_status yk_api_struct(void *to, size_t size, const void *from, size_t given, size_t min)
 {
     if (given < min)

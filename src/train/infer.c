@@ -1,5 +1,6 @@
 #include "train/infer.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/team.h"
 #include "model/model.h"
@@ -82,8 +83,10 @@ yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first,
 }
 
 typedef struct {
+    const yk_trained *trained;
     const yk_model_shape *shape;
     const yk_source *source;
+    bool warns;     /* once: other threads and chunks do not */
     bool no_labels; /* they are ignored */
     uint64_t seen;  /* examples so far, for messages */
     yk_positions positions;
@@ -113,6 +116,39 @@ static yk_status check_fields(checker *c, yk_rows *rows)
     return YK_OK;
 }
 
+/* The weights of the linear part of a model with one output, one for each column; NULL: it has none. */
+static const float *linear_weights(const yk_trained *m)
+{
+    const yk_model *model = m->model;
+    for (int i = 0; model->outputs == 1 && i < model->ntensors; i++) {
+        const yk_model_tensor *t = &model->tensor[i];
+        if (t->size == model->shape.dim && !t->transposed && !t->bias)
+            return m->params + yk_model_group_offset(model, t->group) + t->offset;
+    }
+    return NULL;
+}
+
+/* Hashed features that did not occur in training have the weight 0. If most of the first rows are such, names or values are probably
+ * written in another way than in training. */
+static void warn_unknown(const checker *c, const yk_rows *rows)
+{
+    enum { MIN_ENTRIES = 100 };
+    const yk_schema *s = c->trained->schema;
+    const float *w = c->shape->hashed && rows->kind == YK_ROWS_SPARSE ? linear_weights(c->trained) : NULL;
+    const size_t numeric = s && s->ncolumns ? s->numeric : 0;
+    uint64_t hashed = 0, unknown = 0;
+    for (uint64_t e = 0; w && rows->n && e < rows->start[rows->n]; e++) {
+        hashed += rows->index[e] >= numeric;
+        unknown += rows->index[e] >= numeric && w[rows->index[e]] == 0.0f;
+    }
+    if (hashed >= MIN_ENTRIES && 2 * unknown >= hashed)
+        yk_warn("%s: %.0f %% of the hashed features in the first %zu rows have no weight in the model: most "
+                "did not occur in "
+                "its training data; are names, namespaces and values written as they were there?",
+                c->source->spec ? c->source->spec : "the data", 100.0 * (double)unknown / (double)hashed,
+                rows->n);
+}
+
 /* Whether the model has a weight for every column and every class of these rows. */
 static yk_status check(void *context, yk_rows *rows)
 {
@@ -126,6 +162,9 @@ static yk_status check(void *context, yk_rows *rows)
     const yk_status st = check_fields(c, rows);
     if (st)
         return st;
+    if (c->warns)
+        warn_unknown(c, rows);
+    c->warns = false;
     for (size_t i = 0; i < rows->n; i++, c->seen++)
         if (!c->no_labels && (uint32_t)rows->label[i] >= c->shape->classes)
             return yk_fail(YK_EDATA, "%s: example %llu has class %d, but the model has classes 0 to %u",
@@ -161,7 +200,8 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
 static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t me, size_t all,
                        yk_infer_each *each, void *context, yk_tally *out)
 {
-    checker c = {.shape = &m->model->shape, .source = source, .no_labels = !out};
+    checker c = {
+        .trained = m, .shape = &m->model->shape, .source = source, .warns = me == 0, .no_labels = !out};
     const bool by_position = c.shape->fields > 1 && c.shape->positional;
     yk_positions_init(&c.positions, c.shape->fields);
     yk_view view[YK_MAX_GROUPS] = {0};

@@ -227,6 +227,10 @@ def test_columns_are_matched_by_name():
         assert np.array_equal(estimator.predict_proba(frame.assign(zip="8000")), want)
     assert len(caught) == 1 and "1 column is not in the model, and ignored: zip" in str(caught[0].message)
     assert caught[0].category is yoke.YokeWarning and caught[0].filename == __file__
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.predict(frame.assign(city=frame.city.str.upper(), plan=frame.plan.astype(str).str.upper()))
+    assert len(caught) == 1 and "have no weight in the model" in str(caught[0].message) and caught[0].filename == __file__
     raises("the column 'hour' is missing", lambda: estimator.predict(frame.drop(columns="hour")))
     raises("column 1 (price): 'cheap' is not a number", lambda: estimator.predict(frame.assign(price="cheap")))
     raises("fitted on a frame", lambda: estimator.predict(frame[NUMBERS].to_numpy()))
@@ -353,6 +357,10 @@ def test_dates_and_refused_types():
     numbers = frame.with_columns(day=pl.col("day").cast(pl.Int32), when=pl.col("when").dt.epoch("s").cast(pl.Float64))
     options = {"scale": "standard", "bits": 10}
     same(weights((frame, "clicked"), options), weights((numbers, "clicked"), options))
+    estimator = yoke.LogisticRegression(epochs=1, table=options).fit(frame, "clicked")
+    estimator.predict(frame.with_columns(day=pl.col("day").cast(pl.String)))
+    raises("(day) has the type timestamp[us] here, but date in the training data",
+           lambda: estimator.predict(frame.with_columns(day=pl.col("day").cast(pl.Datetime("us")))))
     table = frame.to_arrow().append_column("cost", pa.array([1] * 500, pa.decimal128(9, 2)))
     raises("column 10 (cost): values of the type decimal are not supported", lambda: weights((table, "clicked"), options))
     same(weights((frame, "clicked"), options), weights((table, "clicked"), {**options, "ignore": "cost"}))
