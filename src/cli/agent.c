@@ -1,10 +1,10 @@
 #include "cli/agent.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/number.h"
 #include "cli/cli.h"
 #include "comm/native_socket.h"
+#include "lib/internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,10 +20,9 @@
 #include <unistd.h>
 #include <yoke.h>
 
-/* What the agent reads from: the launcher, the signal SIGCHLD, and pipes from its ranks. */
-enum { CHANNEL, CHILDREN, STATUS, OUT, ERR, SOURCES };
-static const yk_job_frame_kind kind_of[SOURCES] = {
-    [STATUS] = YK_FRAME_STATUS, [OUT] = YK_FRAME_OUT, [ERR] = YK_FRAME_ERR};
+/* What the agent reads from: the launcher, the signal SIGCHLD, and the output of its ranks. */
+enum { CHANNEL, CHILDREN, OUT, ERR, SOURCES };
+static const yk_job_frame_kind kind_of[SOURCES] = {[OUT] = YK_FRAME_OUT, [ERR] = YK_FRAME_ERR};
 
 typedef struct {
     yk_channel channel;
@@ -37,46 +36,28 @@ typedef struct {
     bool nohup;                   /* SIGHUP was ignored */
 } agent;
 
-/* ---- the job ---- */
-
-yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out)
+static void send_text(const agent *a, yk_job_frame_kind kind, const char *text)
 {
-    yk_text_print(out, "%s%c%d%c%d%c%.3f%c", job->directory, 0, job->first, 0, job->last, 0, job->timeout, 0);
-    for (char *const *e = job->environment; e && *e; e++)
-        yk_text_put(out, *e, strlen(*e) + 1);
-    yk_text_put(out, "", 1);
-    for (char *const *a = job->argv; a && *a; a++)
-        yk_text_put(out, *a, strlen(*a) + 1);
-    return out->status;
+    yk_channel_send(a->channel.out,
+                    &(yk_job_frame){.kind = kind, .bytes = (uint32_t)strlen(text), .data = text});
 }
 
-/* Adds the variables to the environment. The strings point into the frame; the caller frees *words_out. */
-static yk_status read_job(const yk_job_frame *f, char ***words_out, yk_agent_job *out)
+/* ---- the job ---- */
+
+/* Sets the variables of the frame, changes to its directory, and returns the command, which the caller frees. */
+static yk_status read_job(agent *a, const yk_job_frame *f, yk_argv *command)
 {
-    enum { FIXED = 4 };
-    uint64_t first = 0, last = 0;
-    size_t n = 0, cap = 0;
-    char **word = NULL;
-    for (const char *at = f->data, *end = f->data + f->bytes; at < end; at += strlen(at) + 1) {
-        if (YK_RESERVE(word, cap, n + 2, "a command line"))
-            return free(word), YK_ESYSTEM;
-        word[n++] = (char *)at;
-    }
-    if (n < FIXED + 1 || !yk_digits(word[1], INT_MAX, &first) || !yk_digits(word[2], INT_MAX, &last) ||
-        !yk_decimal(word[3], &out->timeout) || last < first)
-        return free(word), yk_fail(YK_ESYSTEM, "the launcher sent a malformed job");
-    word[n] = NULL;
-    out->directory = word[0];
-    out->first = (int)first;
-    out->last = (int)last;
-    size_t at = FIXED;
-    for (char *value; at < n && (value = strchr(word[at], '=')); at++) {
-        *value = '\0';
-        setenv(word[at], value + 1, 1);
-    }
-    out->argv = word + at + (at < n);
-    *words_out = word;
-    return YK_OK;
+    const char *at = f->data, *const end = f->data + f->bytes;
+    a->first = f->rank;
+    a->count = f->value;
+    if (chdir(at))
+        return yk_fail(YK_ESYSTEM, "cannot change to the directory %s: %s", at, strerror(errno));
+    for (at += strlen(at) + 1; at < end && *at; at += strlen(at) + 1)
+        putenv(strdup(at));
+    for (at++; at < end; at += strlen(at) + 1)
+        yk_argv_add(command, "%s", at);
+    a->timeout = yk_env_number("YOKE_AGENT_TIMEOUT", 0);
+    return command->status;
 }
 
 /* Connections between processes, and memory that they share, need open files. */
@@ -112,7 +93,7 @@ static yk_status open_listener(agent *a)
     if (strcmp(given + n - 2, ":0") == 0)
         snprintf(master, sizeof master, "%.*s%d", (int)n - 1, given, yk_socket_port(a->listener));
     setenv("YOKE_MASTER", master, 1);
-    yk_channel_send(&a->channel, YK_FRAME_MASTER, 0, master, strlen(master));
+    send_text(a, YK_FRAME_MASTER, master);
     return YK_OK;
 }
 
@@ -129,9 +110,9 @@ static void set_signals(const agent *a)
     sigprocmask(SIG_SETMASK, &stop, NULL);
 }
 
-static void exec_rank(const agent *a, const yk_agent_job *job, int index, pid_t parent)
+static void exec_rank(const agent *a, char *const *command, int index, pid_t parent)
 {
-    const int null = open("/dev/null", O_RDONLY);
+    const int null = open("/dev/null", O_RDONLY), status = dup(a->channel.out); /* which may be stdout */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || dup2(null, STDIN_FILENO) < 0 ||
         (a->to[OUT] >= 0 && dup2(a->to[OUT], STDOUT_FILENO) < 0) ||
@@ -140,28 +121,22 @@ static void exec_rank(const agent *a, const yk_agent_job *job, int index, pid_t 
     yk_env_set_number("YOKE_RANK", a->first + index);
     yk_env_set_number("YOKE_LOCAL_RANK", index);
     yk_env_set_number("YOKE_LOCAL_SIZE", a->count);
-    yk_env_set_number("YOKE_STATUS_FD", a->to[STATUS]);
-    fcntl(a->to[STATUS], F_SETFD, 0);
+    yk_env_set_number("YOKE_STATUS_FD", status);
     unsetenv("YOKE_LISTEN_FD");
     if (a->first + index == 0) {
         yk_env_set_number("YOKE_LISTEN_FD", a->listener);
         fcntl(a->listener, F_SETFD, 0);
     }
     set_signals(a);
-    execv("/proc/self/exe", job->argv);
+    execv("/proc/self/exe", command);
     fprintf(stderr, "yoke: error: cannot run /proc/self/exe: %s\n", strerror(errno));
     _exit(127);
 }
 
-static yk_status start_ranks(agent *a, const yk_agent_job *job)
+static yk_status start_ranks(agent *a, char *const *command)
 {
     yk_status st;
     const pid_t self = getpid();
-    a->first = job->first;
-    a->count = job->last - job->first + 1;
-    a->timeout = job->timeout;
-    if (chdir(job->directory))
-        return yk_fail(YK_ESYSTEM, "cannot change to the directory %s: %s", job->directory, strerror(errno));
     if ((st = allow_open_files((int)yk_env_number("YOKE_SIZE", a->count))) || (st = open_listener(a)))
         return st;
     if (!(a->pid = calloc((size_t)a->count, sizeof *a->pid)))
@@ -169,13 +144,13 @@ static yk_status start_ranks(agent *a, const yk_agent_job *job)
     for (int i = 0; i < a->count; i++) {
         const pid_t pid = fork();
         if (pid == 0)
-            exec_rank(a, job, i, self);
+            exec_rank(a, command, i, self);
         if (pid < 0)
             return yk_fail(YK_ESYSTEM, "cannot start rank %d: %s", a->first + i, strerror(errno));
         a->pid[i] = pid;
         a->running++;
     }
-    for (int s = STATUS; s < SOURCES; s++) /* only the ranks write */
+    for (int s = OUT; s < SOURCES; s++) /* only the ranks write */
         if (a->to[s] >= 0)
             close(a->to[s]);
     if (a->listener >= 0)
@@ -193,14 +168,15 @@ static void signal_ranks(const agent *a, int signal)
 /* Sends what was read from a pipe to the launcher; false: there is nothing to read, now or ever again. */
 static bool forward(agent *a, int source)
 {
-    char text[16384];
+    char text[PIPE_BUF - 64]; /* with its header one write(): ranks write to the channel, too */
     const ssize_t n = a->source[source].fd >= 0 ? read(a->source[source].fd, text, sizeof text) : -1;
     if (n == 0) {
         close(a->source[source].fd);
         a->source[source].fd = -1;
     }
     if (n > 0)
-        yk_channel_send(&a->channel, kind_of[source], 0, text, (size_t)n);
+        yk_channel_send(a->channel.out,
+                        &(yk_job_frame){.kind = kind_of[source], .bytes = (uint32_t)n, .data = text});
     return n > 0;
 }
 
@@ -212,15 +188,15 @@ static void reap(agent *a)
     while (read(a->source[CHILDREN].fd, ignored, sizeof ignored) > 0)
         ;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        for (int s = STATUS; s < SOURCES; s++)
+        for (int s = OUT; s < SOURCES; s++)
             while (forward(a, s))
                 ;
         for (int i = 0; i < a->count; i++)
             if (a->pid[i] == pid) {
-                const int32_t how = a->killed ? 0 : status;
                 a->pid[i] = 0;
                 a->running--;
-                yk_channel_send(&a->channel, YK_FRAME_EXITED, a->first + i, &how, sizeof how);
+                yk_channel_send(a->channel.out, &(yk_job_frame){YK_FRAME_EXITED, a->first + i,
+                                                                a->killed ? 0 : status, 0, NULL});
             }
     }
 }
@@ -246,7 +222,7 @@ static yk_status init(agent *a, bool forwards)
     a->source[CHANNEL].fd = a->channel.in;
     a->source[CHILDREN].fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     bool ok = a->source[CHILDREN].fd >= 0;
-    for (int s = STATUS; ok && s < (forwards ? SOURCES : OUT); s++) {
+    for (int s = OUT; ok && forwards && s < SOURCES; s++) {
         int end[2];
         ok = pipe2(end, O_CLOEXEC) == 0;
         a->source[s].fd = ok ? end[0] : -1;
@@ -264,15 +240,14 @@ static bool handle_launcher(agent *a)
     if (!yk_channel_read(&a->channel))
         return false;
     while (yk_channel_next(&a->channel, &f)) {
-        yk_agent_job job;
         if (f.kind == YK_FRAME_START && !a->pid) {
-            char **words = NULL;
-            yk_status st = read_job(&f, &words, &job);
+            yk_argv command = {0};
+            yk_status st = read_job(a, &f, &command);
             if (!st)
-                st = start_ranks(a, &job);
-            free(words);
+                st = start_ranks(a, command.arg);
+            yk_argv_fini(&command);
             if (st) {
-                yk_channel_send(&a->channel, YK_FRAME_FAILED, 0, yk_error(), strlen(yk_error()));
+                send_text(a, YK_FRAME_FAILED, yk_error());
                 return false;
             }
         } else if (f.kind == YK_FRAME_STOP) {
@@ -295,7 +270,7 @@ static void serve(agent *a)
         const double now = yk_now();
         if (now >= next) {
             next = now + every;
-            yk_channel_send(&a->channel, YK_FRAME_ALIVE, 0, NULL, 0);
+            yk_channel_send(a->channel.out, &(yk_job_frame){.kind = YK_FRAME_ALIVE});
         }
         const int ready = poll(a->source, SOURCES, (int)((next - now) * 1e3) + 1);
         if (a->timeout > 0.0 && now - a->last_message > a->timeout && ready >= 0 &&
@@ -303,7 +278,7 @@ static void serve(agent *a)
             return;
         if (ready <= 0)
             continue;
-        for (int s = STATUS; s < SOURCES; s++)
+        for (int s = OUT; s < SOURCES; s++)
             if (a->source[s].revents)
                 forward(a, s);
         if (a->source[CHILDREN].revents)

@@ -4,9 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-enum { HEADER = 12, MAX_FRAME = 1 << 24 };
+enum { HEADER = 16, MAX_FRAME = 1 << 24 };
 
 bool yk_write_all(int fd, const void *data, size_t bytes)
 {
@@ -45,19 +46,20 @@ bool yk_channel_next(yk_channel *c, yk_job_frame *out)
     return true;
 }
 
-bool yk_channel_send(yk_channel *c, yk_job_frame_kind kind, int rank, const void *data, size_t bytes)
+bool yk_channel_send(int fd, const yk_job_frame *f)
 {
-    const yk_job_frame f = {.kind = kind, .rank = rank, .bytes = (uint32_t)bytes};
-    char *text = malloc(HEADER + bytes + 1);
-    if (!text)
-        return false;
-    memcpy(text, &f, HEADER);
-    if (bytes)
-        memcpy(text + HEADER, data, bytes);
-    text[HEADER + bytes] = '\0';
-    const bool ok = yk_write_all(c->out, text, HEADER + bytes + 1);
-    free(text);
-    return ok;
+    struct iovec part[] = {
+        {(void *)(uintptr_t)f, HEADER}, {(void *)(uintptr_t)f->data, f->bytes}, {(char[]){'\0'}, 1}};
+    for (int i = 0; i < 3;) {
+        ssize_t n = writev(fd, part + i, 3 - i);
+        if (n < 0 && errno != EINTR)
+            return false;
+        for (; i < 3 && n >= (ssize_t)part[i].iov_len; i++)
+            n -= (ssize_t)part[i].iov_len;
+        if (i < 3 && n > 0)
+            part[i] = (struct iovec){(char *)part[i].iov_base + n, part[i].iov_len - (size_t)n};
+    }
+    return true;
 }
 
 void yk_channel_fini(yk_channel *c)

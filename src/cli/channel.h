@@ -1,17 +1,18 @@
-/* Messages between the launcher of a job and its agents (agent.h), over a socket, or over stdin and stdout of the remote shell.
+/* Messages between the launcher of a job, its agents (agent.h) and its ranks (job_status.h), over a socket, or over stdin and stdout of
+ * the remote shell. Ranks write to the channel of their agent: a message of up to PIPE_BUF bytes is one write().
  *
- *     0          4          8          12
- *     | kind     | rank     | bytes    | payload | 0 |
+ *     0          4          8          12         16
+ *     | kind     | rank     | value    | bytes    | data | 0 |
  *
  * Example:
  *     yk_channel c = {.in = fd, .out = fd};
- *     yk_channel_send(&c, YK_FRAME_STOP, 0, NULL, 0);
+ *     yk_channel_send(c.out, &(yk_job_frame){.kind = YK_FRAME_STOP});
  *     yk_job_frame f;
  *     for (bool open = yk_channel_read(&c); yk_channel_next(&c, &f);) // when poll() says that there is something to read
  *         handle(f.kind, f.data, f.bytes);
  *
  * Both ends run the same version of the program on hosts with the same byte order: an agent first sends its version
- * (YK_AGENT_GREETING). One thread at a time.
+ * (YK_AGENT_GREETING). One thread at a time reads; any thread, and a signal handler, may send.
  */
 #ifndef YK_CLI_CHANNEL_H
 #define YK_CLI_CHANNEL_H
@@ -23,23 +24,27 @@
 typedef enum {
     YK_FRAME_ALIVE, /* a heartbeat, both ways, once a second */
     /* to an agent */
-    YK_FRAME_START, /* strings that end with zeros (agent.h) */
+    YK_FRAME_START, /* rank: the first one; value: their number; data: strings that end with zeros (agent.h) */
     YK_FRAME_STOP,  /* SIGTERM to its ranks: they save and end */
     YK_FRAME_KILL,  /* SIGKILL */
-    /* to the launcher */
+    /* from an agent */
     YK_FRAME_MASTER, /* the address at which rank 0 listens, with the port */
-    YK_FRAME_STATUS, /* bytes of the lines that ranks report (job_status.h) */
-    YK_FRAME_OUT,    /* bytes of their stdout, and of their stderr */
+    YK_FRAME_OUT,    /* bytes of the stdout of its ranks, and of their stderr */
     YK_FRAME_ERR,
-    YK_FRAME_EXITED, /* a rank has ended; int32_t: its status, as from waitpid(); 0 after YK_FRAME_KILL */
+    YK_FRAME_EXITED, /* a rank has ended; value: its status, as from waitpid(); 0 after YK_FRAME_KILL */
     YK_FRAME_FAILED, /* text: why the agent cannot start its ranks */
+    /* from a rank */
+    YK_FRAME_STAGE,    /* value: the stage (train/train.h); data: an int, the number of workers */
+    YK_FRAME_SIGNALED, /* it has received SIGTERM, SIGINT or SIGHUP */
+    YK_FRAME_LOST,     /* text: a worker that the job can continue without ends, because it lost its peers */
+    YK_FRAME_ENDED,    /* the job has ended; value: its status (base/status.h); text: its error */
 } yk_job_frame_kind;
 
 typedef struct {
     uint32_t kind;
-    int32_t rank;
+    int32_t rank, value;
     uint32_t bytes;
-    const char *data; /* [bytes], then a zero; until the next call */
+    const char *data; /* [bytes]; of a frame that was received: then a zero, until the next call */
 } yk_job_frame;
 
 typedef struct {
@@ -50,8 +55,8 @@ typedef struct {
 
 bool yk_channel_read(yk_channel *c); /* reads once; false: the other end has closed it, or it failed */
 bool yk_channel_next(yk_channel *c, yk_job_frame *out);
-bool yk_channel_send(yk_channel *c, yk_job_frame_kind kind, int rank, const void *data, size_t bytes);
-void yk_channel_fini(yk_channel *c); /* also closes it */
+bool yk_channel_send(int fd, const yk_job_frame *f); /* waits until it is sent; false: nobody reads it */
+void yk_channel_fini(yk_channel *c);                 /* also closes it */
 
 bool yk_write_all(int fd, const void *data, size_t bytes);
 

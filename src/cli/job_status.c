@@ -1,79 +1,60 @@
 #include "cli/job_status.h"
 
 #include "base/number.h"
+#include "cli/channel.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static int pipe_fd = -1, rank;
-static char stop_line[32];
+static int channel_fd = -1, rank;
 
 void yk_job_status_open(void)
 {
-    pipe_fd = (int)yk_env_number("YOKE_STATUS_FD", -1);
+    channel_fd = (int)yk_env_number("YOKE_STATUS_FD", -1);
     rank = (int)yk_env_number("YOKE_RANK", 0);
     unsetenv("YOKE_STATUS_FD");
-    if (pipe_fd >= 0 && fcntl(pipe_fd, F_SETFD, FD_CLOEXEC))
-        pipe_fd = -1;
-    snprintf(stop_line, sizeof stop_line, "%d stop\n", rank);
+    if (channel_fd >= 0 && fcntl(channel_fd, F_SETFD, FD_CLOEXEC))
+        channel_fd = -1;
 }
 
 bool yk_job_has_launcher(void)
 {
-    return pipe_fd >= 0;
+    return channel_fd >= 0;
 }
 
-/* One line with one write(): other processes write at the same time. */
-__attribute__((format(printf, 1, 2))) static void send_line(const char *format, ...)
+/* If the agent has died, there is nobody to report to. */
+static void send(yk_job_frame_kind kind, int value, const void *data, size_t bytes)
 {
-    char text[1200];
-    va_list args;
-    if (pipe_fd < 0)
-        return;
-    int n = snprintf(text, sizeof text, "%d ", rank);
-    va_start(args, format);
-    n += vsnprintf(text + n, sizeof text - (size_t)n, format, args);
-    va_end(args);
-    n = n < (int)sizeof text - 2 ? n : (int)sizeof text - 2;
-    for (char *at = text; (at = memchr(at, '\n', (size_t)(text + n - at)));)
-        *at = ' ';
-    text[n++] = '\n';
-    if (write(pipe_fd, text, (size_t)n) < 0)
-        return; /* the agent has died: there is no one to report to */
+    if (channel_fd >= 0)
+        yk_channel_send(channel_fd, &(yk_job_frame){kind, rank, value, (uint32_t)bytes, data});
+}
+
+static void send_error(yk_job_frame_kind kind, yk_status status)
+{
+    enum { MAX = 1024 }; /* one write(): other processes write at the same time */
+    const char *text = !status ? "" : *yk_error() ? yk_error() : yk_status_text(status);
+    send(kind, (int)status, text, strnlen(text, MAX));
 }
 
 void yk_job_report_stage(yk_train_stage stage, int workers)
 {
-    static const char *const name[] = {[YK_STAGE_ALIVE] = "alive",
-                                       [YK_STAGE_CONNECTED] = "connected",
-                                       [YK_STAGE_TRAINING] = "training",
-                                       [YK_STAGE_SAVING] = "saving",
-                                       [YK_STAGE_SAVED] = "saved"};
-    send_line("%s %d", name[stage], workers);
+    send(YK_FRAME_STAGE, (int)stage, &workers, sizeof workers);
 }
 
 void yk_job_report_stop(void)
 {
     const int error = errno;
-    if (pipe_fd >= 0 && write(pipe_fd, stop_line, strlen(stop_line)) < 0)
-        pipe_fd = -1;
+    send(YK_FRAME_SIGNALED, 0, NULL, 0);
     errno = error;
-}
-
-static const char *text_of(yk_status status)
-{
-    return !status ? "" : *yk_error() ? yk_error() : yk_status_text(status);
 }
 
 void yk_job_report_lost(void)
 {
-    send_line("lost %s", text_of(YK_ELOST));
+    send_error(YK_FRAME_LOST, YK_ELOST);
 }
 
 void yk_job_report_outcome(yk_status status)
 {
-    send_line("ended %d %s", (int)status, text_of(status));
+    send_error(YK_FRAME_ENDED, status);
 }

@@ -1,20 +1,11 @@
-/* Messages from the processes of a job to their launcher, over a pipe to the agent of their host (agent.h): lines that begin
- * with the rank.
- *
- *     0 alive 0                  the process starts, or loads its data
- *     0 connected 3              rank 0: all processes are connected; there are 3 workers
- *     0 training 3               rank 0: training begins
- *     0 saving 3, 0 saved 3      rank 0: writes a checkpoint, which may take long
- *     2 stop                     the process has received SIGTERM, SIGINT or SIGHUP
- *     2 lost TEXT                a worker that the job can continue without ends, because it lost its peers
- *     2 ended 2 TEXT             the job has ended with this status (base/status.h) and this error
+/* Messages from the processes of a job to their launcher, over the channel of the agent of their host (channel.h).
  *
  * Example:
  *     yk_job_status_open();                       // at the start of main()
  *     if (yk_job_has_launcher())
  *         yk_job_report_stage(YK_STAGE_ALIVE, 0);
  *
- * YOKE_STATUS_FD in the environment is the pipe. Without it there is no launcher, and nothing is sent. Any thread may call
+ * YOKE_STATUS_FD in the environment is the channel. Without it there is no launcher, and nothing is sent. Any thread may call
  * these functions.
  */
 #ifndef YK_CLI_JOB_STATUS_H

@@ -47,7 +47,7 @@ static void keep_alive(yk_supervisor *s)
     s->alive = now;
     for (size_t i = 0; i < s->hosts; i++)
         if (s->agent[i].pid && s->agent[i].ops->remote && s->agent[i].greeted)
-            yk_channel_send(&s->agent[i].channel, YK_FRAME_ALIVE, 0, NULL, 0);
+            yk_channel_send(s->agent[i].channel.out, &(yk_job_frame){.kind = YK_FRAME_ALIVE});
 }
 
 /* Agents get heartbeats also while the program that reads the output is slow. */
@@ -70,7 +70,7 @@ static void send_all(yk_supervisor *s, yk_job_frame_kind kind)
 {
     for (size_t i = 0; i < s->hosts; i++)
         if (s->agent[i].pid && s->agent[i].started)
-            yk_channel_send(&s->agent[i].channel, kind, 0, NULL, 0);
+            yk_channel_send(s->agent[i].channel.out, &(yk_job_frame){.kind = kind});
 }
 
 static void end_agent(yk_host_agent *a)
@@ -243,27 +243,24 @@ static yk_status choose_token(yk_supervisor *s)
 static void start_ranks(yk_supervisor *s, yk_host_agent *a)
 {
     static const char *const names[] = {"YK_RESTARTS", "YK_PROGRESS"}; /* for other hosts */
-    char directory[PATH_MAX] = "/";
-    yk_argv environment = {0};
+    char directory[PATH_MAX];
     yk_text t = {0};
-    yk_argv_add(&environment, "YOKE_SIZE=%d", s->plan->processes);
-    yk_argv_add(&environment, "YOKE_TOKEN=%s", s->token);
-    yk_argv_add(&environment, "YOKE_MASTER=%s", s->master);
+    yk_text_print(&t, "%s%c", getcwd(directory, sizeof directory) ? directory : "/", 0);
+    yk_text_print(&t, "YOKE_SIZE=%d%cYOKE_TOKEN=%s%cYOKE_MASTER=%s%cYOKE_AGENT_TIMEOUT=%g%c",
+                  s->plan->processes, 0, s->token, 0, s->master, 0,
+                  a->ops->remote ? heartbeat_timeout(s) : 0.0, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]))
-            yk_argv_add(&environment, "%s=%s", names[i], getenv(names[i]));
-    const yk_agent_job job = {.directory = getcwd(directory, sizeof directory) ? directory : "/",
-                              .first = a->first,
-                              .last = a->last,
-                              .timeout = a->ops->remote ? heartbeat_timeout(s) : 0.0,
-                              .environment = environment.arg,
-                              .argv = s->argv};
+            yk_text_print(&t, "%s=%s%c", names[i], getenv(names[i]), 0);
+    yk_text_put(&t, "", 1);
+    for (char *const *w = s->argv; *w; w++)
+        yk_text_put(&t, *w, strlen(*w) + 1);
     a->started = true;
-    if (environment.status || yk_agent_job_write(&job, &t))
+    if (t.status)
         fail(s, YK_ESYSTEM, false, "%s", yk_error());
     else
-        yk_channel_send(&a->channel, YK_FRAME_START, 0, t.s, t.n);
-    yk_argv_fini(&environment);
+        yk_channel_send(a->channel.out, &(yk_job_frame){YK_FRAME_START, a->first, a->last - a->first + 1,
+                                                        (uint32_t)t.n, t.s});
     yk_text_fini(&t);
 }
 
@@ -293,53 +290,34 @@ static void lose_rank(yk_supervisor *s, int rank, const char *why)
         snprintf(s->error, sizeof s->error, "%s", why);
 }
 
-static void handle_line(yk_supervisor *s, const char *line)
+static void handle_stage(yk_supervisor *s, const yk_job_frame *f)
 {
-    uint64_t rank = 0, number = 0;
-    const char *text = yk_digits(line, (uint64_t)s->plan->processes - 1, &rank), *rest;
-    if (!text || *text++ != ' ')
-        return;
-    s->last_message = yk_now();
-    if (yk_digits_after("connected ", text, INT_MAX, &number)) {
+    if (f->value == YK_STAGE_CONNECTED && f->bytes == sizeof s->workers) {
         s->connected = true;
-        s->workers = (int)number;
+        memcpy(&s->workers, f->data, sizeof s->workers);
     }
-    s->training |= strncmp(text, "training", 8) == 0;
-    s->saving |= strncmp(text, "saving", 6) == 0;
-    s->saving &= strncmp(text, "saved", 5) != 0;
-    if (strcmp(text, "stop") == 0 && !yk_cli_stop)
-        raise(SIGTERM); /* as if the launcher had received it */
-    if (strncmp(text, "lost ", 5) == 0)
-        lose_rank(s, (int)rank, text + 5);
-    rest = yk_digits_after("ended ", text, INT_MAX, &number);
-    const bool better = s->reported && !s->connected &&
-                        rank == 0; /* it knows which ranks are missing; the others only lost rank 0 */
-    if (!rest || ((s->over > 0.0 || s->killed > 0.0) && !better))
-        return;
-    s->over = yk_now();
-    s->status = (yk_status)number;
-    s->reported = true;
-    snprintf(s->error, sizeof s->error, "%s", *rest ? rest + 1 : rest);
-    if (s->status && s->connected)
-        kill_all(s);
+    s->training |= f->value == YK_STAGE_TRAINING;
+    s->saving = f->value == YK_STAGE_SAVING || (s->saving && f->value != YK_STAGE_SAVED);
 }
 
-static void handle_status(yk_supervisor *s, yk_host_agent *a, const char *data, size_t n)
+static void handle_end(yk_supervisor *s, const yk_job_frame *f)
 {
-    for (; n; data++, n--)
-        if (*data == '\n') {
-            a->line[a->nline] = '\0';
-            a->nline = 0;
-            handle_line(s, a->line);
-        } else if (a->nline < sizeof a->line - 1) {
-            a->line[a->nline++] = *data;
-        }
+    const bool better = s->reported && !s->connected &&
+                        f->rank == 0; /* it knows which ranks are missing; the others only lost rank 0 */
+    if ((s->over > 0.0 || s->killed > 0.0) && !better)
+        return;
+    s->over = yk_now();
+    s->status = (yk_status)f->value;
+    s->reported = true;
+    snprintf(s->error, sizeof s->error, "%s", f->data);
+    if (s->status && s->connected)
+        kill_all(s);
 }
 
 static void handle_exit(yk_supervisor *s, const yk_host_agent *a, int rank, int status)
 {
     char how[128], text[512];
-    if (rank < a->first || rank > a->last || s->rank[rank] == YK_RANK_ENDED)
+    if (s->rank[rank] == YK_RANK_ENDED)
         return;
     const yk_rank_state before = s->rank[rank];
     s->rank[rank] = YK_RANK_ENDED;
@@ -426,15 +404,31 @@ static bool read_greeting(yk_supervisor *s, yk_host_agent *a)
     return true;
 }
 
-static void handle_frame(yk_supervisor *s, yk_host_agent *a, const yk_job_frame *f)
+static void handle_rank(yk_supervisor *s, const yk_host_agent *a, const yk_job_frame *f)
 {
-    int32_t status = 0;
+    if (f->rank < a->first || f->rank > a->last)
+        return;
+    if (f->kind != YK_FRAME_EXITED)
+        s->last_message = yk_now();
+    if (f->kind == YK_FRAME_STAGE)
+        handle_stage(s, f);
+    else if (f->kind == YK_FRAME_LOST)
+        lose_rank(s, f->rank, f->data);
+    else if (f->kind == YK_FRAME_ENDED)
+        handle_end(s, f);
+    else if (f->kind == YK_FRAME_EXITED)
+        handle_exit(s, a, f->rank, f->value);
+    else if (f->kind == YK_FRAME_SIGNALED && !yk_cli_stop)
+        raise(SIGTERM); /* as if the launcher had received it */
+}
+
+static void handle_frame(yk_supervisor *s, const yk_host_agent *a, const yk_job_frame *f)
+{
     switch (f->kind) {
+    case YK_FRAME_ALIVE:
+        break;
     case YK_FRAME_MASTER:
         snprintf(s->master, sizeof s->master, "%s", f->data);
-        break;
-    case YK_FRAME_STATUS:
-        handle_status(s, a, f->data, f->bytes);
         break;
     case YK_FRAME_OUT:
         s->output_failed |= !print(s, STDOUT_FILENO, f->data, f->bytes);
@@ -445,12 +439,8 @@ static void handle_frame(yk_supervisor *s, yk_host_agent *a, const yk_job_frame 
     case YK_FRAME_FAILED:
         fail(s, YK_ESYSTEM, false, "host %s: %s", a->host, f->data);
         break;
-    case YK_FRAME_EXITED:
-        memcpy(&status, f->data, f->bytes == sizeof status ? sizeof status : 0);
-        handle_exit(s, a, f->rank, status);
-        break;
     default:
-        break;
+        handle_rank(s, a, f);
     }
 }
 

@@ -32,8 +32,6 @@ typedef struct {
     yk_channel channel;
     bool greeted, started;
     double last_message; /* when it last sent something */
-    char line[2048];     /* an incomplete line of its ranks' reports */
-    size_t nline;
 } yk_host_agent;
 
 typedef enum { YK_RANK_RUNS, YK_RANK_LOST, YK_RANK_ENDED } yk_rank_state;
