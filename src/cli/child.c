@@ -18,49 +18,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 250 };
-
-static volatile pid_t running; /* 0: none */
-
-static void on_signal(int signal, siginfo_t *info, void *context)
+/* Waits until the child has ended, and passes on the first and the second signal; returns its wait status. */
+static int follow(pid_t pid, const sigset_t *mask, void (*tick)(void *), void *context)
 {
-    (void)context;
-    int saved = errno;
-    yk_cli_stop = signal;
-    /* The kernel sends Ctrl-C to the child as well. A second signal would end it without saving. */
-    if (running > 0 && info->si_code != SI_KERNEL)
-        kill(running, signal);
-    errno = saved;
-}
-
-void yk_child_catch_signals(void)
-{
-    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    yk_cli_catch_hangup(&action);
-}
-
-static yk_status start(char *const *argv, int log, FILE **out)
-{
-    const sigset_t block = yk_cli_stop_signals();
-    sigset_t before;
-    pid_t pid = 0;
-    sigprocmask(SIG_BLOCK, &block, &before); /* no signal between starting it and setting `running` */
-    const yk_status st = yk_cli_stop ? yk_fail(YK_ESTOP, "stopped by a signal")
-                                     : yk_child_start("/proc/self/exe", argv, log, out, &pid);
-    running = st ? 0 : pid;
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return st;
-}
-
-/* Waits until the child has ended; returns its wait status. */
-static int follow(void (*tick)(void *), void *context)
-{
-    int status = 0;
-    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, running, 0), .events = POLLIN};
-    while (waitpid(running, &status, WNOHANG) == 0) {
-        poll(&ended, 1, TICK_MS); /* without a pidfd, it only waits */
+    static const struct timespec every = {.tv_nsec = 250000000};
+    int status = 0, sent = 0;
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        ppoll(&ended, 1, &every, mask); /* without a pidfd, it only waits */
+        if (sent < (yk_cli_stop != 0) + (yk_cli_stop_again != 0)) {
+            kill(pid, SIGTERM);
+            sent++;
+        }
         if (tick)
             tick(context);
     }
@@ -95,27 +64,21 @@ static bool error_in_json(FILE *out, char *error, size_t size)
     return *error;
 }
 
-/* The last error in the log, without "yoke: error: ", or else the error in the JSON output, or else the last line of the
- * log. A log on a full disk is empty. */
+/* The error in the JSON output, or else the last line of the log. A log on a full disk is empty. */
 static void explain(int log, FILE *out, char *error, size_t size)
 {
     enum { LAST_BYTES = 4096 };
-    static const char mark[] = "yoke: error: ";
     char text[LAST_BYTES + 1];
-    const char *from = NULL;
+    struct statvfs disk;
+    if (error_in_json(out, error, size))
+        return;
     const off_t bytes = lseek(log, 0, SEEK_END);
     ssize_t n = pread(log, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
     while (n > 0 && text[n - 1] == '\n')
         n--;
     text[n > 0 ? n : 0] = '\0';
-    for (const char *at = text; (at = strstr(at, mark)); at = from)
-        from = at + strlen(mark);
-    if (!from && error_in_json(out, error, size))
-        return;
-    if (!from)
-        from = strrchr(text, '\n');
-    flatten(from ? from : text, error, size);
-    struct statvfs disk;
+    const char *line = strrchr(text, '\n');
+    flatten(line ? line : text, error, size);
     if (!*error)
         snprintf(error, size, "%s",
                  fstatvfs(log, &disk) == 0 && disk.f_bavail == 0 ? "the disk is full, and the log is empty"
@@ -130,19 +93,24 @@ yk_status yk_child_run(char *const *argv, const char *dir, const char *log, bool
     const int file = yk_open_in(dir, log, O_RDWR | O_CREAT | (append ? O_APPEND : O_TRUNC));
     if (file < 0)
         return yk_fail_in(dir, log, "cannot write", errno);
+    const sigset_t stop = yk_cli_stop_signals();
+    sigset_t mask;
+    pid_t pid;
     FILE *results = NULL;
     yk_limits before, after;
     yk_cgroup_limits("/proc", "/sys", &before);
-    const yk_status st = start(argv, file, &results);
+    sigprocmask(SIG_BLOCK, &stop, &mask); /* delivered while it waits */
+    const yk_status st = yk_cli_stop ? yk_fail(YK_ESTOP, "stopped by a signal")
+                                     : yk_child_start("/proc/self/exe", argv, file, &results, &pid);
     if (!st) {
-        const int status = follow(tick, context);
-        running = 0;
+        const int status = follow(pid, &mask, tick, context);
         out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         out->seconds = yk_now() - start_time;
         yk_cgroup_limits("/proc", "/sys", &after);
         if (!WIFSIGNALED(status) || !yk_cgroup_killed(&before, &after, out->error, sizeof out->error))
             explain(file, results, out->error, sizeof out->error);
     }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     if (results)
         fclose(results);
     close(file);

@@ -1,7 +1,8 @@
 /* Runs this program as a child, for yoke sweep, which runs yoke train.
  *
  * Example:
- *     yk_child_catch_signals(); // SIGINT, SIGTERM and SIGHUP set yk_cli_stop and are passed on to the child
+ *     yk_cli_launcher = true;
+ *     yk_cli_catch_signals(); // the first signal, and a second one, are passed on to the child
  *     static char yoke[] = "yoke", train[] = "train", json[] = "--json";
  *     char *const argv[] = {yoke, train, json, NULL};
  *     yk_child c;
@@ -23,8 +24,6 @@ typedef struct {
     double seconds;
     char error[2048]; /* if it failed: why the kernel killed it, or its own error; one line */
 } yk_child;
-
-void yk_child_catch_signals(void);
 
 /* The log is DIR/LOG (base/dir.h). tick(context) is called about four times a second; `tick` may be NULL. YK_ESTOP: a
  * signal arrived before the child was started. */

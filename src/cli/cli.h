@@ -24,8 +24,6 @@ extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 /* From now on, SIGINT, SIGTERM and SIGHUP set yk_cli_stop. A second SIGINT or SIGTERM ends the program immediately. */
 void yk_cli_catch_signals(void);
 sigset_t yk_cli_stop_signals(void); /* these three */
-/* Sets the action of SIGHUP, unless it is ignored, as with nohup. */
-void yk_cli_catch_hangup(const struct sigaction *action);
 
 /* Whether the program that reads stdout, such as head, has exited: it has all that it wanted. */
 bool yk_cli_reader_left(void);

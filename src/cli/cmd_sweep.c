@@ -296,7 +296,8 @@ int yk_cmd_sweep(int argc, char **argv)
     if (st || a.dry_run) {
         status = yk_cli_exit(st ? st : describe(&s));
     } else {
-        yk_child_catch_signals();
+        yk_cli_launcher = true;
+        yk_cli_catch_signals();
         yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, yk_plural(s.plan.nruns), s.path);
         status = finish(&s, &a, yk_sweep_train(&s));
     }

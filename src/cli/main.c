@@ -135,20 +135,14 @@ sigset_t yk_cli_stop_signals(void)
     return stop;
 }
 
-void yk_cli_catch_hangup(const struct sigaction *action)
-{
-    struct sigaction now;
-    if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-        sigaction(SIGHUP, action, NULL);
-}
-
 void yk_cli_catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_signal}, hangup;
     sigset_t all;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    yk_cli_catch_hangup(&action);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &action, NULL);
     action.sa_flags = SA_RESTART;
     sigaction(SIGUSR1, &action, NULL); /* mpirun forwards it: save and end */
     sigemptyset(&all);
