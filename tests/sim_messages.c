@@ -67,10 +67,10 @@ uint64_t yk__sim_next_arrival(const yk__rank *r, uint64_t after, uint64_t before
     return before;
 }
 
-static int sim_start(void *self, yk_threads wanted, yk_world *out)
+static int sim_start(void *self, yk_world *out)
 {
     const yk__rank *me = self;
-    *out = (yk_world){.rank = me->number, .size = me->sim->config.ranks, .threads = wanted};
+    *out = (yk_world){.rank = me->number, .size = me->sim->config.ranks};
     snprintf(out->library, sizeof out->library, "simulated");
     return 0;
 }
@@ -238,7 +238,7 @@ static int sim_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
     yk__rank *me = self;
     const message *best = NULL;
     match(me);
-    for (int i = 0; i < me->sim->config.ranks; i++) {
+    for (int i = 0; i < (peer < 0 ? me->sim->config.ranks : me->sim->all); i++) {
         message **m = peer < 0 || peer == i ? find(me, i, tag) : NULL;
         if (m && (!best || (*m)->arrives < best->arrives))
             best = *m;
@@ -247,13 +247,6 @@ static int sim_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
     if (best)
         *out = (yk_arrival){best->source, best->bytes};
     return 0;
-}
-
-static int sim_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
-{
-    message **m = find(self, peer, tag);
-    size_t got;
-    return m ? receive(self, m, buf, bytes, &got) : TRUNCATED;
 }
 
 static void sim_abandon(void *self)
@@ -272,7 +265,6 @@ const yk_transport_ops yk__sim_transport = {.start = sim_start,
                                             .recv = sim_recv,
                                             .test = sim_test,
                                             .probe = sim_probe,
-                                            .recv_matched = sim_recv_matched,
                                             .abandon = sim_abandon};
 
 /* ---- workers that join ---- */
@@ -297,12 +289,6 @@ static int joined_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
     return code;
 }
 
-static int joined_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
-{
-    const yk__rank *me = self;
-    return sim_recv_matched(self, me->peer[peer], tag, buf, bytes);
-}
-
 /* A connection ends after what was sent. */
 static bool joined_lost(void *self, int peer)
 {
@@ -325,7 +311,6 @@ static const yk_transport_ops joined_transport = {.stop = sim_stop,
                                                   .recv = joined_recv,
                                                   .test = sim_test,
                                                   .probe = joined_probe,
-                                                  .recv_matched = joined_recv_matched,
                                                   .abandon = sim_abandon,
                                                   .lost = joined_lost,
                                                   .peers = joined_peers};

@@ -10,7 +10,7 @@ static int run_rank(void)
     yk_transport t = {0};
     yk_world world;
     yk_status st = yk_mpi_load(&t.ops);
-    if (!st && t.ops->start(t.self, YK_THREADS_FUNNELED, &world))
+    if (!st && t.ops->start(t.self, &world))
         st = yk_fail(YK_ESYSTEM, "MPI cannot start");
     if (!st)
         st = conform(&t, world.rank, world.size);

@@ -84,12 +84,12 @@ static yk_status choose_transport(const char *run_dir, double timeout, yk_rendez
 }
 
 /* MPI_Init may never return; the native transport has a deadline of its own. */
-static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *startup)
+static yk_status start_transport(yk_comm *c, yk_startup *startup)
 {
     yk_world world = {0};
     yk_startup_attach(startup, c);
     yk_startup_enter(startup, c->ops->mpi ? YK_STARTUP_BLOCKED : YK_STARTUP_BUSY, "MPI_Init");
-    const int code = c->ops->start(c->self, wanted, &world);
+    const int code = c->ops->start(c->self, &world);
     yk_startup_enter(startup, YK_STARTUP_WAITING, "");
     yk_startup_attach(startup, NULL);
     if (code)
@@ -98,11 +98,7 @@ static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *star
     c->size = world.size;
     c->processes = world.processes;
     memcpy(c->library, world.library, sizeof c->library);
-    if (world.threads < wanted)
-        return yk_fail(
-            YK_ESYSTEM,
-            "%s does not support calls from several threads, which heartbeats during the start need",
-            c->library);
+    memcpy(c->host, world.host, sizeof c->host);
     return YK_OK;
 }
 
@@ -131,8 +127,7 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
     if (colon && yk_digits(colon + 1, 65535, &port))
         c->port = (int)port;
     c->stopped_timeout = timeout;
-    /* with a `startup`, another thread sends heartbeats while this one computes */
-    st = start_transport(c, startup ? YK_THREADS_SERIALIZED : YK_THREADS_FUNNELED, startup);
+    st = start_transport(c, startup);
     yk_rendezvous_done(&r, run_dir);
     if (st) {
         free(c);
@@ -168,7 +163,7 @@ void yk_comm_stop(yk_comm *c, bool clean)
     free(c->address);
     free(c->counts.sent_to);
     free(c->last_heartbeat);
-    free(c->heartbeat_op);
+    free(c->heartbeat);
     free(c);
 }
 
@@ -190,10 +185,11 @@ void yk_comm_ask_to_stop(yk_comm *c)
 
 bool yk_comm_is_asked_to_stop(yk_comm *c)
 {
+    const yk_transport t = {c->ops, c->self};
     yk_arrival there;
     bool found = false;
     if (!c->ops->probe(c->self, YK_ANY, YK__TAG_STOP, &found, &there) && found)
-        c->asked |= !c->ops->recv_matched(c->self, there.peer, YK__TAG_STOP, NULL, 0);
+        c->asked |= !yk__receive(&t, &there, YK__TAG_STOP, NULL);
     return c->asked;
 }
 
@@ -241,6 +237,23 @@ const yk_comm_counts *yk_comm_counted(const yk_comm *c)
 }
 
 /* ---- messages ---- */
+
+yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, void *buf)
+{
+    uint64_t request;
+    bool done = false;
+    size_t bytes;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, 60.0);
+    int code = t->ops->recv(t->self, there->peer, tag, buf, there->bytes, &request);
+    while (!code && !(code = t->ops->test(t->self, &request, &done, &bytes)) && !done && yk_wait_poll(&w) &&
+           !(t->ops->lost && t->ops->lost(t->self, there->peer)))
+        ;
+    return done && !code ? YK_OK
+                         : yk_fail(YK_ELOST,
+                                   "the end of a message from rank %d did not arrive: it has died, is hung, "
+                                   "or cannot be reached",
+                                   there->peer);
+}
 
 static yk_status too_long(size_t bytes)
 {

@@ -34,19 +34,16 @@ struct yk_comm {
     int rank, size, local_size; /* local_size 0: not known */
     double stopped_timeout;     /* a process that is stopped for longer is lost */
     int sharing;                /* processes that share the cores of this one; 0: those on its host */
-    yk_threads allows;          /* which threads may call the transport */
     bool processes;             /* each rank is a separate process */
     yk_comm_counts counts;
-    char library[96];
-    yk__address *address; /* [size] */
-    yk_startup *startup;  /* borrowed; NULL: training has begun */
+    char library[96], host[64]; /* of the transport (yk_world) */
+    yk__address *address;       /* [size] */
+    yk_startup *startup;        /* borrowed; NULL: training has begun */
     /* heartbeats during start-up (heartbeat.c) */
     double limit;           /* heartbeat timeout in seconds; 0: no heartbeats */
     double heartbeat_at;    /* when the last ones were sent */
     double *last_heartbeat; /* [size] when the latest one from this peer arrived */
-    yk_op *heartbeat_op;    /* [size] */
-    int final_heartbeats;   /* peers whose final heartbeat has arrived */
-    uint64_t beat[2];       /* contents of an ordinary heartbeat and of the final one */
+    uint64_t *heartbeat;    /* [size] requests */
 };
 
 /* The transport that reaches a peer; *peer: its number there. */
@@ -64,6 +61,8 @@ static inline int yk__rank_of(const yk_comm *c, int peer)
     return c->ops ? peer : peer - c->size;
 }
 
+/* Receives a message that probe() has found. After an error, `buf` may still be written to until the transport stops. */
+yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, void *buf);
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
 
 /* heartbeat.c */

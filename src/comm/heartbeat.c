@@ -3,16 +3,13 @@
  * So a rank can wait for as long as others load their data, and a rank that has died or hangs is still detected: rank 0
  * notices the missing heartbeats of the others and ends the job; the others notice those of rank 0.
  *
- * The last heartbeat is marked. Both sides wait for it, so that every byte sent is received and counted. Rank 0 sends its
- * last one when it has received those of all others: so no rank starts to train while rank 0 still waits for another. */
+ * They are not counted as traffic: the last ones arrive when nobody receives them any more. */
 #include "comm/comm_internal.h"
 
 #include "base/clock.h"
-#include "base/wait.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { ORDINARY, LAST };
 static const double beat_every = 0.25;
 
 /* Rank 0 exchanges heartbeats with all ranks, the others only with rank 0. */
@@ -24,34 +21,31 @@ static bool exchanges(const yk_comm *c, int peer)
 static yk_status handle(yk_comm *c, double now)
 {
     for (;;) {
+        const yk_transport t = {c->ops, c->self};
         yk_arrival there;
-        uint64_t beat;
         bool found = false;
-        int code = c->ops->probe(c->self, YK_ANY, YK__TAG_HEARTBEAT, &found, &there);
-        if (!code && !found)
-            return YK_OK;
-        if (!code)
-            code = c->ops->recv_matched(c->self, there.peer, YK__TAG_HEARTBEAT, &beat, sizeof beat);
+        const int code = c->ops->probe(c->self, YK_ANY, YK__TAG_HEARTBEAT, &found, &there);
         if (code)
             return yk__transport_error(c, code, "cannot receive a heartbeat", YK_ANY);
-        yk_traffic *t = &c->counts.traffic[YK_PURPOSE_CONTROL];
-        t->received += sizeof beat;
-        t->messages_received++;
-        c->last_heartbeat[there.peer] = beat == LAST ? HUGE_VAL : now; /* it sends no more */
-        c->final_heartbeats += beat == LAST;
+        const yk_status st = found ? yk__receive(&t, &there, YK__TAG_HEARTBEAT, NULL) : YK_OK;
+        if (st || !found)
+            return st;
+        c->last_heartbeat[there.peer] = now;
     }
 }
 
-static yk_status send(yk_comm *c, uint64_t *beat)
+static yk_status send(yk_comm *c)
 {
-    yk_status st = YK_OK;
-    for (int i = 0; !st && i < c->size; i++) {
-        bool done;
-        if (exchanges(c, i) && !(st = yk_comm_test(c, &c->heartbeat_op[i], &done)) && done)
-            st = yk_comm_send(c, i, YK__TAG_HEARTBEAT, YK_PURPOSE_CONTROL, beat, sizeof *beat,
-                              &c->heartbeat_op[i]);
+    int code = 0;
+    for (int i = 0; !code && i < c->size; i++) {
+        bool done = true;
+        size_t bytes;
+        if (c->heartbeat[i])
+            code = c->ops->test(c->self, &c->heartbeat[i], &done, &bytes);
+        if (!code && done && exchanges(c, i))
+            code = c->ops->send(c->self, i, YK__TAG_HEARTBEAT, c, 0, &c->heartbeat[i]);
     }
-    return st;
+    return code ? yk__transport_error(c, code, "cannot send a heartbeat", YK_ANY) : YK_OK;
 }
 
 yk_status yk__heartbeat(yk_comm *c, double now)
@@ -61,7 +55,7 @@ yk_status yk__heartbeat(yk_comm *c, double now)
     yk_status st = handle(c, now);
     if (!st && now - c->heartbeat_at > beat_every) {
         c->heartbeat_at = now;
-        st = send(c, &c->beat[ORDINARY]);
+        st = send(c);
     }
     return st;
 }
@@ -79,10 +73,9 @@ bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now)
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
 {
     c->last_heartbeat = calloc((size_t)c->size, sizeof *c->last_heartbeat);
-    c->heartbeat_op = calloc((size_t)c->size, sizeof *c->heartbeat_op);
-    if (!c->last_heartbeat || !c->heartbeat_op)
-        return yk_fail_memory((size_t)c->size * sizeof *c->heartbeat_op, "the heartbeats");
-    c->beat[LAST] = LAST;
+    c->heartbeat = calloc((size_t)c->size, sizeof *c->heartbeat);
+    if (!c->last_heartbeat || !c->heartbeat)
+        return yk_fail_memory((size_t)c->size * sizeof *c->heartbeat, "the heartbeats");
     c->startup = startup;
     c->limit = yk_startup_timeout(startup);
     c->heartbeat_at = yk_now();
@@ -100,49 +93,11 @@ yk_status yk__check_heartbeats(const yk_comm *c, double began, double now)
     return YK_OK;
 }
 
-static yk_status wait_for_last(yk_comm *c, int wanted)
-{
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
-    const double began = yk_now();
-    while (c->final_heartbeats < wanted) {
-        const double now = yk_now();
-        yk_status st = yk__heartbeat(c, now);
-        if (!st)
-            st = yk__check_heartbeats(c, began, now);
-        if (st)
-            return st;
-        if (c->final_heartbeats < wanted &&
-            yk_startup_stopped(c->startup)) /* else others may train already */
-            return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
-        yk_wait_poll(&w);
-    }
-    return YK_OK;
-}
-
-/* None will come, and the limit applies to the next wait. */
-static void forget_heartbeats(yk_comm *c)
-{
-    for (int i = 0; i < c->size; i++)
-        c->last_heartbeat[i] = 0.0;
-}
-
 yk_status yk_comm_ready(yk_comm *c)
 {
-    const int wanted = c->size == 1 ? 0 : c->rank == 0 ? c->size - 1 : 1;
-    if (c->limit == 0.0)
-        return YK_OK;
+    const bool waits = c->limit > 0.0 && c->size > 1;
+    const yk_status st = waits ? yk_comm_barrier(c, c->limit, "all processes to be ready to train") : YK_OK;
     yk_startup_attach(c->startup, NULL);
-    yk_status st = c->rank == 0 ? wait_for_last(c, wanted) : YK_OK;
-    c->heartbeat_at = HUGE_VAL; /* no more ordinary heartbeats */
-    if (c->rank == 0)
-        forget_heartbeats(c);
-    if (!st)
-        st = yk_comm_wait(c, c->heartbeat_op, c->size, c->limit, "a heartbeat to be received");
-    if (!st && !(st = send(c, &c->beat[LAST])))
-        st = wait_for_last(c, wanted);
-    forget_heartbeats(c);
-    if (!st)
-        st = yk_comm_wait(c, c->heartbeat_op, c->size, c->limit, "the last startup heartbeat to be received");
     c->limit = 0.0;
     c->startup = NULL;
     return st;

@@ -19,10 +19,7 @@
 /* The answers to workers that ask for the options of the job. */
 struct yk__joins {
     char *text; /* NULL: none yet */
-    struct {
-        bool asked;
-        uint64_t request; /* the answer */
-    } peer[YK_MAX_JOINED];
+    bool answered[YK_MAX_JOINED];
 };
 
 void yk__joins_free(yk_comm *c)
@@ -33,25 +30,6 @@ void yk__joins_free(yk_comm *c)
 }
 
 /* ---- the address of this host, as others see it ---- */
-
-/* The numeric address of this end of a connection to `host`; false: not known. Sends nothing. */
-static bool address_towards(const char *host, char *out, size_t size)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *list;
-    struct sockaddr_storage own;
-    socklen_t n = sizeof own;
-    if (getaddrinfo(host, "9", &hints, &list))
-        return false;
-    const int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const bool found =
-        fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 &&
-        getsockname(fd, (struct sockaddr *)&own, &n) == 0 &&
-        getnameinfo((struct sockaddr *)&own, n, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) == 0;
-    freeaddrinfo(list);
-    if (fd >= 0)
-        close(fd);
-    return found && strncmp(out, "127.", 4) && strcmp(out, "::1");
-}
 
 /* The address of the first network interface. */
 static void any_address(char *out, size_t size)
@@ -73,15 +51,12 @@ static void any_address(char *out, size_t size)
 /* Replaces the host in "[::]:4711". */
 static void publish(const yk_comm *c, yk_address *a)
 {
-    char host[128];
+    char host[128], text[YK_ADDRESS_MAX];
     const char *port = strrchr(a->text, ':');
-    bool found = false;
-    for (int r = 0; !found && r < c->size; r++)
-        found = c->address[r].host != c->address[c->rank].host &&
-                address_towards(c->address[r].name, host, sizeof host);
-    if (!found)
+    if (*c->host)
+        memcpy(host, c->host, sizeof c->host);
+    else
         any_address(host, sizeof host);
-    char text[YK_ADDRESS_MAX];
     snprintf(text, sizeof text, strchr(host, ':') ? "[%s]%.7s" : "%s%.7s", host, port ? port : "");
     memcpy(a->text, text, sizeof text);
 }
@@ -160,21 +135,14 @@ static void answer(yk_comm *c, int peer)
 {
     const yk_transport *t = &c->joined;
     yk_arrival there;
-    bool found = false, done;
-    size_t bytes;
-    char question;
-    if (c->joins->peer[peer].asked) {
-        if (c->joins->peer[peer].request &&
-            !t->ops->test(t->self, &c->joins->peer[peer].request, &done, &bytes) && done)
-            c->joins->peer[peer].request = 0;
+    bool found = false;
+    uint64_t request; /* nobody waits for it */
+    if (c->joins->answered[peer] || t->ops->probe(t->self, peer, YK__TAG_ASK, &found, &there) || !found ||
+        there.bytes)
         return;
-    }
-    if (t->ops->probe(t->self, peer, YK__TAG_ASK, &found, &there) || !found || there.bytes > 1)
-        return;
-    c->joins->peer[peer].asked = true;
-    if (!t->ops->recv_matched(t->self, peer, YK__TAG_ASK, &question, there.bytes))
-        t->ops->send(t->self, peer, YK__TAG_ASK, c->joins->text, strlen(c->joins->text) + 1,
-                     &c->joins->peer[peer].request);
+    c->joins->answered[peer] = true;
+    if (!yk__receive(t, &there, YK__TAG_ASK, NULL))
+        t->ops->send(t->self, peer, YK__TAG_ASK, c->joins->text, strlen(c->joins->text) + 1, &request);
 }
 
 int yk_comm_joined(yk_comm *c)
@@ -199,7 +167,7 @@ static yk_status receive_text(const yk_transport *t, double timeout, char **out)
             continue;
         if (!(*out = calloc(1, there.bytes + 1)))
             return yk_fail_memory(there.bytes, "the description of the job");
-        if (t->ops->recv_matched(t->self, 0, YK__TAG_ASK, *out, there.bytes))
+        if (yk__receive(t, &there, YK__TAG_ASK, *out))
             break;
         return YK_OK;
     }
@@ -217,7 +185,7 @@ yk_status yk_comm_ask(const char *address, const unsigned char *token, double ti
     yk_status st = yk_native_connect(&server, 1, token, timeout, &t);
     if (st)
         return st;
-    if (t.ops->send(t.self, 0, YK__TAG_ASK, "?", 1, &request))
+    if (t.ops->send(t.self, 0, YK__TAG_ASK, NULL, 0, &request))
         st = yk_fail(YK_ELOST, "%s: the server has ended", address);
     else
         st = receive_text(&t, timeout, text_out);

@@ -1,5 +1,5 @@
 /* MPI as a transport: the only file that includes mpi.h. It is not part of the program. CMake builds a shared object
- * from it for each MPI. The object exports only yk_mpi_plugin_v3(), and comm/plugin.c loads it if a launcher started
+ * from it for each MPI. The object exports only yk_mpi_plugin_v4(), and comm/plugin.c loads it if a launcher started
  * the process.
  *
  * It calls no function of yoke, so the program needs to export none. */
@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { NO_THREADS = -2 }; /* a code of this plug-in */
 
 /* ---- requests ---- */
 
@@ -43,21 +45,18 @@ static void free_request(request *r)
 
 /* ---- start and end ---- */
 
-static int mpi_start(void *self, yk_threads wanted, yk_world *out)
+static int mpi_start(void *self, yk_world *out)
 {
-    static const int level[] = {
-        [YK_THREADS_FUNNELED] = MPI_THREAD_FUNNELED, [YK_THREADS_SERIALIZED] = MPI_THREAD_SERIALIZED};
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int got = MPI_THREAD_SINGLE, n = 0;
     (void)self;
-    const int code = MPI_Init_thread(NULL, NULL, level[wanted], &got);
-    if (code)
-        return code;
+    const int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &got);
+    if (code || got < MPI_THREAD_SERIALIZED) /* heartbeats during the start come from another thread */
+        return code ? code : NO_THREADS;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &out->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &out->size);
     out->processes = true;
-    out->threads = got >= level[wanted] ? wanted : YK_THREADS_FUNNELED;
     MPI_Get_library_version(version, &n);
     snprintf(out->library, sizeof out->library, "%.*s", (int)sizeof out->library - 1, version);
     out->library[strcspn(out->library, ",\n")] = '\0';
@@ -86,10 +85,11 @@ static void mpi_abort(void *self, int status)
 
 static void mpi_error_text(void *self, int code, char *out, size_t size)
 {
-    char text[MPI_MAX_ERROR_STRING] = "?";
+    char text[MPI_MAX_ERROR_STRING] = "it does not support calls from several threads";
     int n = 0;
     (void)self;
-    MPI_Error_string(code, text, &n);
+    if (code != NO_THREADS)
+        MPI_Error_string(code, text, &n);
     snprintf(out, size, "%s", text);
 }
 
@@ -152,15 +152,9 @@ static int mpi_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
     return code;
 }
 
-static int mpi_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
-{
-    (void)self;
-    return MPI_Recv(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
+__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v4;
 
-__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v3;
-
-const yk_transport_ops *yk_mpi_plugin_v3(void)
+const yk_transport_ops *yk_mpi_plugin_v4(void)
 {
     static const yk_transport_ops ops = {
 #ifdef OPEN_MPI
@@ -176,7 +170,6 @@ const yk_transport_ops *yk_mpi_plugin_v3(void)
         .recv = mpi_recv,
         .test = mpi_test,
         .probe = mpi_probe,
-        .recv_matched = mpi_recv_matched,
     };
     return &ops;
 }

@@ -23,14 +23,6 @@ const unsigned char *yk__native_token(const yk__native *t)
     return t->has_token ? t->token : NULL;
 }
 
-static bool reserve_peers(yk__native *t, int n)
-{
-    t->peer = calloc((size_t)n, sizeof *t->peer);
-    t->with_output = calloc((size_t)n, sizeof *t->with_output);
-    t->cap = t->peer && t->with_output ? n : 0;
-    return t->cap;
-}
-
 /* A peer with the socket `fd`, which it owns; -1: none. */
 yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
 {
@@ -41,7 +33,6 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
     TAILQ_INIT(&p->announced);
     TAILQ_INIT(&p->posted);
     TAILQ_INIT(&p->granted);
-    TAILQ_INIT(&p->stored);
     if (fd >= 0 && !yk__native_watch(t, fd, YK__EVENT_SOCKET, index))
         return yk_fail(YK_ESYSTEM, "cannot add a connection to epoll: %s", strerror(errno));
     t->watched += fd >= 0;
@@ -64,7 +55,7 @@ static void free_requests(yk__native *t)
 }
 
 /* Forgets its requests. */
-static void clear_peer(yk__native_peer *p)
+static void clear_peer(yk__native *t, yk__native_peer *p)
 {
     if (p->store && p->store->wanted) { /* is in no list */
         free(p->store->data);
@@ -79,8 +70,11 @@ static void clear_peer(yk__native_peer *p)
     TAILQ_INIT(&p->announced);
     TAILQ_INIT(&p->posted);
     TAILQ_INIT(&p->granted);
-    for (yk__stored *s; (s = TAILQ_FIRST(&p->stored));) {
-        TAILQ_REMOVE(&p->stored, s, entry);
+    for (yk__stored *s = TAILQ_FIRST(&t->stored), *next; s; s = next) {
+        next = TAILQ_NEXT(s, entry);
+        if (s->peer != p - t->peer)
+            continue;
+        TAILQ_REMOVE(&t->stored, s, entry);
         free(s->data);
         free(s);
     }
@@ -92,7 +86,7 @@ void yk__native_free(yk__native *t)
 {
     for (int i = 0; i < t->npeers; i++) {
         yk__native_peer *p = &t->peer[i];
-        clear_peer(p);
+        clear_peer(t, p);
         yk_segment_free(&p->out);
         free(p->buffer);
         if (p->fd >= 0)
@@ -105,14 +99,13 @@ void yk__native_free(yk__native *t)
     yk_listener_free(t->listener);
     if (t->epoll >= 0)
         close(t->epoll);
-    free(t->with_output);
     free(t->peer);
     free(t);
 }
 
 /* ---- start and end ---- */
 
-static int native_start(void *self, yk_threads wanted, yk_world *out)
+static int native_start(void *self, yk_world *out)
 {
     yk__native *t = self;
     const yk_status st = t->size > 1 ? yk__native_connect_ranks(t) : YK_OK;
@@ -121,7 +114,8 @@ static int native_start(void *self, yk_threads wanted, yk_world *out)
         return st == YK_EINTERRUPTED ? YK_TRANSPORT_STOPPED : YK__CODE_ERROR;
     }
     atomic_store(&t->started, true);
-    *out = (yk_world){.rank = t->rank, .size = t->size, .threads = wanted, .processes = true};
+    *out = (yk_world){.rank = t->rank, .size = t->size, .processes = true};
+    memcpy(out->host, t->host, sizeof t->host);
     snprintf(out->library, sizeof out->library, "%s",
              t->sockets   ? "sockets"
              : t->watched ? "shared memory and TCP"
@@ -230,54 +224,18 @@ static int native_test(void *self, uint64_t *request, bool *done_out, size_t *by
     return code;
 }
 
-static const yk__stored *find_stored(const yk__native *t, int peer, int tag)
-{
-    const yk__stored *s;
-    if (peer < 0) {
-        TAILQ_FOREACH(s, &t->stored, entry_of_all)
-        if (s->tag == tag)
-            return s;
-    } else {
-        TAILQ_FOREACH(s, &t->peer[peer].stored, entry)
-        if (s->tag == tag)
-            return s;
-    }
-    return NULL;
-}
-
 static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
 {
     yk__native *t = self;
-    const yk__stored *s = find_stored(t, peer, tag);
+    const yk__stored *s = yk__native_find(t, peer, tag);
     if (!s) {
         yk__native_progress(t);
-        s = find_stored(t, peer, tag);
+        s = yk__native_find(t, peer, tag);
     }
     *found_out = s;
     if (s)
         *out = (yk_arrival){s->peer, s->bytes};
     return s ? 0 : aborted(t);
-}
-
-static int native_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
-{
-    yk__native *t = self;
-    yk__native_peer *p = &t->peer[peer];
-    uint64_t request;
-    bool done = false;
-    size_t got;
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, 60.0);
-    int code = native_recv(t, peer, tag, buf, bytes, &request);
-    while (!code && !(code = native_test(t, &request, &done, &got)) && !done)
-        if (yk__native_is_lost(t, p) || !yk_wait_poll(&w)) {
-            snprintf(t->error, sizeof t->error,
-                     "the end of a message from rank %d did not arrive: it has died, is hung, or cannot be "
-                     "reached",
-                     peer);
-            clear_peer(p); /* nothing may be written to `buf` later */
-            code = YK__CODE_ERROR;
-        }
-    return code;
 }
 
 static void native_abandon(void *self)
@@ -286,10 +244,9 @@ static void native_abandon(void *self)
     for (int i = 0; i < t->npeers; i++) {
         const yk__output *first = TAILQ_FIRST(&t->peer[i].outputs);
         const bool usable = (!first || !first->sent) && !yk__native_is_lost(t, &t->peer[i]);
-        clear_peer(&t->peer[i]);
+        clear_peer(t, &t->peer[i]);
         t->peer[i].broken = !usable; /* to say that the job ends */
     }
-    TAILQ_INIT(&t->stored);
     free_requests(t);
 }
 
@@ -323,7 +280,6 @@ static const yk_transport_ops ops = {.start = native_start,
                                      .recv = native_recv,
                                      .test = native_test,
                                      .probe = native_probe,
-                                     .recv_matched = native_recv_matched,
                                      .abandon = native_abandon,
                                      .lost = native_lost,
                                      .peers = native_peers};
@@ -331,10 +287,12 @@ static const yk_transport_ops ops = {.start = native_start,
 yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out)
 {
     yk__native *t = calloc(1, sizeof *t);
-    if (!t || !reserve_peers(t, peers)) {
-        if (t)
-            yk__native_free(t);
-        return yk_fail_memory(sizeof *t, "the connections");
+    if (t)
+        t->peer = calloc((size_t)peers, sizeof *t->peer);
+    if (!t || !t->peer) {
+        free(t);
+        yk_fail_memory(sizeof *t, "the connections");
+        return YK_ESYSTEM;
     }
     t->rank = -1;
     t->aborted_by = -1;
@@ -344,6 +302,7 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
     if (token)
         memcpy(t->token, token, sizeof t->token);
     TAILQ_INIT(&t->stored);
+    TAILQ_INIT(&t->blocked);
     t->epoll = epoll_create1(EPOLL_CLOEXEC);
     *out = t;
     if (t->epoll >= 0)

@@ -158,20 +158,19 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         else if (!sent)
             break;
     }
-    if (!TAILQ_EMPTY(&p->outputs) && !p->blocked && !p->broken && !p->left) {
-        p->blocked = true;
-        t->with_output[t->nwith_output++] = (int)(p - t->peer);
-    }
+    const bool blocked = !TAILQ_EMPTY(&p->outputs) && !p->broken && !p->left;
+    if (blocked && !p->blocked)
+        TAILQ_INSERT_TAIL(&t->blocked, p, entry_of_blocked);
+    else if (!blocked && p->blocked)
+        TAILQ_REMOVE(&t->blocked, p, entry_of_blocked);
+    p->blocked = blocked;
 }
 
 static void pump_blocked(yk__native *t)
 {
-    const int n = t->nwith_output;
-    t->nwith_output = 0;
-    for (int i = 0; i < n; i++) {
-        yk__native_peer *p = &t->peer[t->with_output[i]];
-        p->blocked = false;
-        pump_out(t, p); /* adds it again, if it is still blocked: at or before this place */
+    for (yk__native_peer *p = TAILQ_FIRST(&t->blocked), *next; p; p = next) {
+        next = TAILQ_NEXT(p, entry_of_blocked);
+        pump_out(t, p);
     }
 }
 
@@ -256,20 +255,25 @@ static void deliver(yk__native *t, yk__native_peer *p, yk__stored *s, yk__messag
     free_stored(s);
 }
 
+yk__stored *yk__native_find(const yk__native *t, int peer, int tag)
+{
+    yk__stored *s;
+    TAILQ_FOREACH(s, &t->stored, entry)
+    if (s->tag == tag && (peer < 0 || s->peer == peer))
+        break;
+    return s;
+}
+
 int yk__native_receive(yk__native *t, yk__message *r)
 {
     yk__native_peer *p = &t->peer[r->peer];
-    yk__stored *s;
-    TAILQ_FOREACH(s, &p->stored, entry)
-    if (s->tag == r->tag)
-        break;
+    yk__stored *s = yk__native_find(t, r->peer, r->tag);
     if (!s) {
         TAILQ_INSERT_TAIL(&p->posted, r, entry);
         return 0;
     }
     p->nstored--;
-    TAILQ_REMOVE(&p->stored, s, entry);
-    TAILQ_REMOVE(&t->stored, s, entry_of_all);
+    TAILQ_REMOVE(&t->stored, s, entry);
     if (s->data && s->complete) {
         deliver(t, p, s, r);
     } else if (s->data) {
@@ -319,8 +323,7 @@ static yk__stored *store(yk__native *t, yk__native_peer *p, bool with_data)
     s->id = h->id;
     s->address = h->address;
     p->nstored++;
-    TAILQ_INSERT_TAIL(&p->stored, s, entry);
-    TAILQ_INSERT_TAIL(&t->stored, s, entry_of_all);
+    TAILQ_INSERT_TAIL(&t->stored, s, entry);
     return s;
 }
 
@@ -584,14 +587,13 @@ void yk__native_progress(yk__native *t)
         read_rings(t);
     if (t->watched || t->polls++ % rarely == 0)
         yk__native_read_events(t);
-    if (t->nwith_output)
-        pump_blocked(t);
+    pump_blocked(t);
 }
 
 void yk__native_flush(yk__native *t, double until)
 {
     yk__native_progress(t);
-    while (t->nwith_output && yk_now() < until) {
+    while (!TAILQ_EMPTY(&t->blocked) && yk_now() < until) {
         yk_sleep(5e-5);
         yk__native_progress(t);
     }

@@ -5,6 +5,7 @@
 #include "comm/native.h"
 #include "comm/native_ring.h"
 #include "comm/native_socket.h"
+#include <arpa/inet.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
@@ -52,8 +53,7 @@ TAILQ_HEAD(yk__messages, yk__message);
 
 /* A message that arrived, or was announced, before there was a receive for it. */
 typedef struct yk__stored {
-    TAILQ_ENTRY(yk__stored) entry; /* in the order of arrival: of its peer, and of all */
-    TAILQ_ENTRY(yk__stored) entry_of_all;
+    TAILQ_ENTRY(yk__stored) entry; /* in the order of arrival */
     int peer, tag;
     size_t bytes;
     uint64_t id, address;
@@ -73,7 +73,7 @@ typedef struct yk__output {
 } yk__output;
 TAILQ_HEAD(yk__outputs, yk__output);
 
-typedef struct {
+typedef struct yk__native_peer {
     yk_hello hello;
     /* the stream: memory, or a socket */
     yk_segment out; /* the segment of the peer */
@@ -85,13 +85,13 @@ typedef struct {
     size_t buffered, taken;
     /* sending */
     struct yk__outputs outputs;
-    bool blocked;                  /* is in the transport's list of peers with output */
+    bool blocked; /* is in the transport's list of peers with output */
+    TAILQ_ENTRY(yk__native_peer) entry_of_blocked;
     struct yk__messages announced; /* sends that wait for GRANT */
     size_t credit_used;            /* bytes of messages that the peer may still store */
     uint64_t next_id;
     /* receiving */
     struct yk__messages posted, granted; /* receives that wait for a message; for DATA */
-    struct yk__stored_list stored;
     int nstored;
     size_t owed,
         to_credit; /* bytes of its messages for which it got no credit yet; of those, bytes that are no longer stored */
@@ -106,7 +106,7 @@ typedef struct {
 
 typedef struct {
     int rank, size;
-    char master[YK_ADDRESS_MAX];
+    char master[YK_ADDRESS_MAX], host[INET6_ADDRSTRLEN]; /* of rank 0; of this rank, as others reach it */
     int listen_fd;
     unsigned char token[YK_TOKEN_BYTES];
     bool has_token, sockets;
@@ -114,7 +114,7 @@ typedef struct {
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout;
     yk__native_peer *peer; /* [npeers] */
-    int npeers, cap;
+    int npeers;
     yk_segment segment; /* others write to it */
     yk_listener *listener;
     int epoll;
@@ -123,8 +123,7 @@ typedef struct {
     double events_at;              /* when native_lost() read the last events */
     struct yk__stored_list stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;
-    int *with_output; /* [cap] peers whose output is blocked */
-    int nwith_output;
+    TAILQ_HEAD(, yk__native_peer) blocked; /* peers with output that could not be sent yet */
     bool no_fetch;                  /* the kernel does not let this process read the memory of others */
     int aborted_by, aborted_status; /* aborted_by -1: nobody */
     char error[512];
@@ -154,6 +153,8 @@ void yk__native_flush(yk__native *t, double until); /* sends what is queued */
 bool yk__native_queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__message *request);
 int yk__native_send(yk__native *t, yk__message *r);
 int yk__native_receive(yk__native *t, yk__message *r);
+yk__stored *yk__native_find(const yk__native *t, int peer,
+                            int tag); /* the first one; peer < 0: of any rank */
 bool yk__native_is_lost(const yk__native *t, const yk__native_peer *p);
 
 #endif

@@ -22,16 +22,12 @@
 
 enum { NONCE = 32, PROOF = YK_SHA256_BYTES, MAX_PENDING = 128 };
 static const double handshake_timeout = 10.0;
-static const char magic[8] = "yoke 1\n";
+static const char magic[8] = "yoke 2\n";
 
 typedef struct {
     char magic[8];
     unsigned char nonce[NONCE];
 } opening;
-
-typedef struct {
-    unsigned char nonce[NONCE], proof[PROOF];
-} challenge;
 
 typedef struct {
     unsigned char proof[PROOF];
@@ -149,9 +145,10 @@ static void prove(const unsigned char *token, const char *who, const unsigned ch
     yk_hmac_sha256(token ? token : no_token, YK_TOKEN_BYTES, text, sizeof text, out);
 }
 
-static bool random_bytes(void *out, size_t n)
+static bool make_opening(opening *out)
 {
-    return getrandom(out, n, 0) == (ssize_t)n;
+    memcpy(out->magic, magic, sizeof magic);
+    return getrandom(out->nonce, NONCE, 0) == NONCE;
 }
 
 /* Without a token, the kernel says who is at the other end. */
@@ -178,11 +175,12 @@ static yk_status check_token(const char *address, const unsigned char *token)
 typedef struct {
     int fd;
     double since;
-    bool challenged;
-    opening first;
-    challenge second;
-    introduction third;
-    size_t got; /* of the message that is due */
+    opening own;
+    struct {
+        opening first;
+        introduction second;
+    } theirs;
+    size_t got; /* bytes of `theirs` */
 } pending;
 
 struct yk_listener {
@@ -308,65 +306,44 @@ static void drop(yk_listener *l, int i)
     forget(l, i);
 }
 
+static bool send_now(int fd, const void *data, size_t n)
+{
+    return send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
+}
+
 static void accept_new(yk_listener *l)
 {
     static const int at_once = 64; /* the caller has other work */
     for (int fd, i = 0; i < at_once && (fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
          i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-        if ((!l->has_token && !same_user(fd)) || epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event)) {
+        pending p = {.fd = fd, .since = yk_now()};
+        if ((!l->has_token && !same_user(fd)) || !make_opening(&p.own) ||
+            epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) || !send_now(fd, &p.own, sizeof p.own)) {
             close(fd);
             continue;
         }
         if (l->n == MAX_PENDING)
             drop(l, 0);
-        l->pending[l->n++] = (pending){.fd = fd, .since = yk_now()};
+        l->pending[l->n++] = p;
     }
-}
-
-/* 1: the message is complete; 0: not yet; -1: the other end is gone. */
-static int receive(pending *p, void *message, size_t n)
-{
-    const ssize_t got = recv(p->fd, (char *)message + p->got, n - p->got, MSG_DONTWAIT);
-    if (got <= 0)
-        return got < 0 && transient() ? 0 : -1;
-    p->got += (size_t)got;
-    if (p->got < n)
-        return 0;
-    p->got = 0;
-    return 1;
-}
-
-static bool send_challenge(const yk_listener *l, pending *p)
-{
-    p->challenged = true;
-    if (memcmp(p->first.magic, magic, sizeof magic) || !random_bytes(p->second.nonce, NONCE))
-        return false;
-    prove(l->token, "server", p->first.nonce, p->second.nonce, NULL, p->second.proof);
-    return send(p->fd, &p->second, sizeof p->second, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof p->second;
-}
-
-static bool check_proof(const yk_listener *l, const pending *p)
-{
-    unsigned char expected[PROOF];
-    prove(l->token, "client", p->first.nonce, p->second.nonce, &p->third.hello, expected);
-    return yk_equal_secret(expected, p->third.proof, PROOF);
 }
 
 /* 1: authenticated; 0: not yet; -1: refused, or gone. */
 static int continue_handshake(const yk_listener *l, pending *p)
 {
-    int got = 1;
-    if (!p->challenged) {
-        got = receive(p, &p->first, sizeof p->first);
-        if (got == 1 && !send_challenge(l, p))
-            return -1;
-    }
-    if (got == 1)
-        got = receive(p, &p->third, sizeof p->third);
-    if (got != 1)
-        return got;
-    return check_proof(l, p) && send(p->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 1 : -1;
+    const opening *client = &p->theirs.first;
+    unsigned char expected[PROOF], own[PROOF];
+    const ssize_t got = recv(p->fd, (char *)&p->theirs + p->got, sizeof p->theirs - p->got, MSG_DONTWAIT);
+    if (got <= 0)
+        return got < 0 && transient() ? 0 : -1;
+    p->got += (size_t)got;
+    if (p->got < sizeof p->theirs)
+        return 0;
+    prove(l->token, "client", client->nonce, p->own.nonce, &p->theirs.second.hello, expected);
+    prove(l->token, "server", client->nonce, p->own.nonce, NULL, own);
+    const bool sent = memcmp(client->magic, magic, sizeof magic) == 0 && send_now(p->fd, own, sizeof own);
+    return sent && yk_equal_secret(expected, p->theirs.second.proof, PROOF) ? 1 : -1;
 }
 
 /* Without a system call for each connection: strangers may keep many of them open. */
@@ -389,7 +366,7 @@ int yk_listener_accept(yk_listener *l, yk_hello *out)
         const int result = is_ready(event, n, p->fd) ? continue_handshake(l, p) : 0;
         if (result == 1) {
             const int fd = p->fd, on = 1;
-            *out = p->third.hello;
+            *out = p->theirs.second.hello;
             epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
             setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
             forget(l, i);
@@ -431,26 +408,26 @@ static int connect_until(const endpoint *e, double until)
 static yk_status authenticate(int fd, const char *address, const unsigned char *token, const yk_hello *hello,
                               double until)
 {
-    opening first;
-    challenge second;
-    introduction third = {.hello = *hello};
-    unsigned char expected[PROOF], accepted;
-    memcpy(first.magic, magic, sizeof magic);
+    opening own, theirs;
+    introduction mine = {.hello = *hello};
+    unsigned char expected[PROOF], proof[PROOF];
     if (!token && !same_user(fd))
         return yk_fail(YK_EUSAGE, "%s: the process that listens there belongs to another user", address);
-    if (!random_bytes(first.nonce, NONCE) || !yk_socket_send_all(fd, &first, sizeof first, until) ||
-        !yk_socket_recv_all(fd, &second, sizeof second, until))
+    if (!make_opening(&own) || !yk_socket_send_all(fd, &own, sizeof own, until) ||
+        !yk_socket_recv_all(fd, &theirs, sizeof theirs, until))
         return yk_fail(YK_ELOST, "%s: no answer", address);
-    prove(token, "server", first.nonce, second.nonce, NULL, expected);
-    if (!yk_equal_secret(expected, second.proof, PROOF))
+    if (memcmp(theirs.magic, magic, sizeof magic))
+        return yk_fail(YK_EUSAGE, "%s: the program that listens there is not this version of yoke", address);
+    prove(token, "client", own.nonce, theirs.nonce, hello, mine.proof);
+    prove(token, "server", own.nonce, theirs.nonce, NULL, expected);
+    if (!yk_socket_send_all(fd, &mine, sizeof mine, until) ||
+        !yk_socket_recv_all(fd, proof, sizeof proof, until))
+        return yk_fail(YK_ELOST, "%s: the connection was closed", address);
+    if (!yk_equal_secret(expected, proof, PROOF))
         return yk_fail(YK_EUSAGE,
                        "%s: the process that listens there has a different token; use the same one for all "
                        "processes (YOKE_TOKEN_FILE or YOKE_TOKEN)",
                        address);
-    prove(token, "client", first.nonce, second.nonce, hello, third.proof);
-    if (!yk_socket_send_all(fd, &third, sizeof third, until) ||
-        !yk_socket_recv_all(fd, &accepted, sizeof accepted, until))
-        return yk_fail(YK_ELOST, "%s: the connection was closed", address);
     return YK_OK;
 }
 

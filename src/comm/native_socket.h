@@ -7,13 +7,12 @@
  *     int fd = yk_listener_accept(l, &hello);                         // -1: none yet
  *     st = yk_dial("unix:job-4711", token, &hello, 60.0, &fd);        // the other process
  *
- * Client and server exchange nonces of 32 bytes, then proofs; each message has a fixed length, and nothing but nonces and
- * proofs is looked at before the other end is authenticated:
+ * Client and server send nonces of 32 bytes, then proofs; each message has a fixed length, and nothing but nonces and proofs
+ * is looked at before the other end is authenticated:
  *
- *     client   magic, nonce C
- *     server   nonce S, HMAC(token, "server" C S)
+ *     both     magic, nonce: C, S
  *     client   HMAC(token, "client" C S hello), hello
- *     server   one byte: accepted
+ *     server   HMAC(token, "server" C S); closes the connection if the client's is wrong
  *
  * Connections that are not authenticated yet are bounded in number and in time: when there are too many, the oldest is closed.
  * Without a token, both ends must be Unix sockets of the same user.

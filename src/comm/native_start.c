@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/wait.h"
 #include "comm/comm_internal.h"
-#include <arpa/inet.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -309,8 +308,8 @@ static yk_status connect_ranks(rendezvous *r, yk_segment *segment)
                            .host = yk__host_id(),
                            .segment = t->segment.at ? t->segment.fd : -1,
                            .port = r->listener ? yk_listener_port(r->listener) : 0};
-    if (!st)
-        st = exchange_table(r, &mine);
+    if (!st && !(st = exchange_table(r, &mine)) && !is_loopback(r->table[t->rank].host))
+        memcpy(t->host, r->table[t->rank].host, sizeof t->host);
     bool shared = !st && map_all(r, segment);
     if (!st)
         st = agree(r, &shared);

@@ -8,7 +8,8 @@
  * the table set for its thread (yk_transport_set), or else the one that the job's engine suggests (rendezvous.h).
  *
  * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start() and
- * stop(). Between two peers, messages with the same tag arrive in the order in which they were sent, as in MPI. No other
+ * stop(). Several threads
+ * may call them, one at a time. Between two peers, messages with the same tag arrive in the order in which they were sent, as in MPI. No other
  * order is guaranteed.
  *
  * A plug-in includes no other header of yoke. If the table changes, change YK_MPI_PLUGIN_SYMBOL.
@@ -20,14 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which threads call the transport: one; several, one at a time. */
-typedef enum { YK_THREADS_FUNNELED, YK_THREADS_SERIALIZED } yk_threads;
-
 typedef struct {
     int rank, size;
-    yk_threads threads; /* what it supports, which may be less than requested */
-    bool processes;     /* each rank is a separate process: the kernel knows whether it is alive */
-    char library[96];   /* "Open MPI v4.1.4" */
+    bool processes;   /* each rank is a separate process: the kernel knows whether it is alive */
+    char library[96]; /* "Open MPI v4.1.4" */
+    char host[64]; /* the numeric address by which processes on other hosts reach this one; "": not known */
 } yk_world;
 
 enum { YK_MAX_JOINED = 256 }; /* workers that join a job, in all */
@@ -43,7 +41,7 @@ typedef struct {
 typedef struct {
     const char *mpi; /* "Open MPI", "MPICH"; NULL: not MPI */
 
-    int (*start)(void *self, yk_threads wanted, yk_world *out);
+    int (*start)(void *self, yk_world *out);
     void (*stop)(void *self);
     /* Ends the job: later calls of the other ranks fail, with YK_TRANSPORT_STOPPED if the status is 0. MPI kills them. */
     void (*abort)(void *self, int status);
@@ -57,8 +55,6 @@ typedef struct {
 
     /* peer < 0: any rank of the job. */
     int (*probe)(void *self, int peer, int tag, bool *found_out, yk_arrival *out);
-    /* Receives a message that probe() found. */
-    int (*recv_matched)(void *self, int peer, int tag, void *buf, size_t bytes);
     /* Ends all requests that are not done: their buffers can be freed. NULL: not supported, the process must end soon. */
     void (*abandon)(void *self);
 
@@ -78,8 +74,8 @@ void yk_transport_set(const yk_transport *t, int rank, int size);
 
 /* ---- the interface between a plug-in and its loader ---- */
 
-/* const yk_transport_ops *yk_mpi_plugin_v3(void); its functions ignore `self` */
-#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v3"
+/* const yk_transport_ops *yk_mpi_plugin_v4(void); its functions ignore `self` */
+#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v4"
 typedef const yk_transport_ops *yk_mpi_plugin(void);
 
 #endif
