@@ -58,6 +58,8 @@ static void scale(const attempt *undisturbed, attempt_plan *p)
         double *at = &p->event[i].at;
         *at = *at < 1.0 ? *at * all : undisturbed->training + (*at - 1.0) * training;
     }
+    for (int i = 0; i < p->joiners; i++)
+        p->join_at[i] *= all;
     p->disk_at *= (double)undisturbed->changes;
 }
 
@@ -149,7 +151,7 @@ static void report(const run *r, const char *wrong)
         else
             printf("no faults\n");
     }
-    for (int i = 0; i < r->s.ranks; i++)
+    for (int i = 0; i < MAX_PROCESSES; i++)
         if (r->last.error[i][0])
             printf("  last error of rank %d: %s\n", i, r->last.error[i]);
     printf("  replay: %s --seed %llu --trace\n", program, (unsigned long long)r->s.seed);

@@ -24,7 +24,13 @@
 #include "sim.h"
 #include "train/train.h"
 
-enum { MAX_RANKS = 5, MAX_ATTEMPTS = 3, MAX_EVENTS = 16 };
+enum {
+    MAX_RANKS = 5,
+    MAX_JOINERS = 2,
+    MAX_PROCESSES = MAX_RANKS + MAX_JOINERS,
+    MAX_ATTEMPTS = 3,
+    MAX_EVENTS = 16
+};
 
 /* Data sets, by what can be checked with them. */
 typedef enum {
@@ -43,6 +49,8 @@ typedef struct {
     yk_sim_event event
         [MAX_EVENTS]; /* times are those of the undisturbed run, from 0 to 1; from 1 to 2: of its training */
     int events;
+    int joiners; /* workers that join the job, numbered after its ranks */
+    double join_at[MAX_JOINERS];
     disk_fault disk;
     double disk_at; /* the change that fails, or the capacity, as a fraction of the undisturbed run */
     int disk_error; /* DISK_ERROR: errno */
@@ -56,13 +64,15 @@ typedef struct {
     uint64_t seed;
     int ranks;
     data_kind data;
+    char spec[256]; /* of the data */
     char options[1024];
     yk_plan plan;
     uint64_t epochs, examples; /* examples: in the data set */
     bool streamed;
     bool validates; /* there is validation data, and the run may end early */
     bool uses;      /* the weights show how often each example was used */
-    bool bits;      /* the weights are those of the undisturbed run, bit by bit */
+    bool joinable;
+    bool bits; /* the weights are those of the undisturbed run, bit by bit */
     int attempts;
     attempt_plan attempt[MAX_ATTEMPTS];
     double min_delay, max_delay; /* of the undisturbed run and of the last attempt */
@@ -78,15 +88,15 @@ typedef struct {
 enum { MAX_THREADS = 4 };
 
 typedef struct {
-    yk_sim_rank rank[MAX_RANKS];
-    yk_result result[MAX_RANKS];
-    yk_status status[MAX_RANKS]; /* of yk_train() */
-    char error[MAX_RANKS][512];
-    bool returned[MAX_RANKS]; /* yk_train() has returned */
-    bool gave_up[MAX_RANKS];  /* it ended itself during start-up */
+    yk_sim_rank rank[MAX_PROCESSES];
+    yk_result result[MAX_PROCESSES];
+    yk_status status[MAX_PROCESSES]; /* of yk_train() */
+    char error[MAX_PROCESSES][512];
+    bool returned[MAX_PROCESSES]; /* yk_train() has returned */
+    bool gave_up[MAX_PROCESSES];  /* it ended itself during start-up */
     yk_sim_result sim;
     double training; /* when training began */
-    worker_clock worker[MAX_RANKS][MAX_THREADS];
+    worker_clock worker[MAX_PROCESSES][MAX_THREADS];
     uint64_t too_far;      /* how many steps a worker was ahead of another one, beyond the staleness bound */
     uint64_t changes;      /* of the disk */
     uint64_t saved;        /* the newest checkpoint that must survive; UINT64_MAX: none */
@@ -106,6 +116,8 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
                  attempt *out);
 void attempt_free(attempt *a);
 bool attempt_done(const attempt *a); /* the chief was successful */
+/* A copy of a file, with a zero at its end; NULL: there is none. */
+unsigned char *read_disk(const yk_fs_memory *disk, const char *path, size_t *size_out);
 
 /* simulate_check.c: NULL, or what is wrong. `why` is a buffer of the caller. */
 typedef struct {

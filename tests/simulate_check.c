@@ -59,8 +59,9 @@ const char *check_ends(const schedule *s, const attempt_plan *p, const attempt *
         return complain(why,
                         "some ranks still ran after %.0f s: there is a livelock, or a timeout is missing",
                         a->sim.seconds);
-    for (int i = 0; i < s->ranks; i++) {
+    for (int i = 0; i < s->ranks + (p ? p->joiners : 0); i++) {
         const yk_sim_rank *r = &a->rank[i];
+        const bool too_late = i >= s->ranks && a->status[i] == YK_ELOST; /* the job had ended */
         if (r->end == YK_SIM_STUCK)
             return complain(why, "all threads wait for each other: a deadlock");
         if (r->end == YK_SIM_KILLED && !kills && !a->gave_up[i])
@@ -68,7 +69,7 @@ const char *check_ends(const schedule *s, const attempt_plan *p, const attempt *
         if (!may_end_with(p, a->status[i]))
             return complain(why, "rank %d failed with status %d, which does not fit to the faults: %s", i,
                             (int)a->status[i], a->error[i]);
-        if (calm && (r->end != YK_SIM_RETURNED || a->status[i]))
+        if (calm && (r->end != YK_SIM_RETURNED || (a->status[i] && !too_late)))
             return complain(why, "rank %d did not succeed, although nothing had failed: %s", i, a->error[i]);
     }
     if (failed_at_the_end(s, p, a))
@@ -86,18 +87,6 @@ const char *check_ends(const schedule *s, const attempt_plan *p, const attempt *
 }
 
 /* ---- files ---- */
-
-static unsigned char *read_all(yk_fs_memory *disk, const char *path, size_t *size_out)
-{
-    const node *n = find(disk, AT_FDCWD, path);
-    unsigned char *copy = n && !n->is_dir ? malloc(n->size + 1) : NULL;
-    *size_out = copy ? n->size : 0;
-    if (copy) {
-        memcpy(copy, n->size ? (const void *)n->data : "", n->size);
-        copy[n->size] = '\0';
-    }
-    return copy;
-}
 
 static bool is_known(const char *path)
 {
@@ -142,7 +131,7 @@ static const char *check_names(const node *dir, const char *prefix, complaint *w
 static const char *check_outside(yk_fs_memory *disk, complaint *why)
 {
     size_t n;
-    unsigned char *other = read_all(disk, other_file, &n);
+    unsigned char *other = read_disk(disk, other_file, &n);
     const bool same = other && n == 5 && memcmp(other, "other", 5) == 0;
     free(other);
     return seen(disk->root)->n > 2 || !same ? complain(why, "files outside the run directory were changed")
@@ -153,7 +142,7 @@ static const char *check_outside(yk_fs_memory *disk, complaint *why)
 static const char *check_metrics(yk_fs_memory *disk, complaint *why)
 {
     size_t n;
-    char *all = (char *)read_all(disk, "run/metrics.jsonl", &n), *rest = NULL;
+    char *all = (char *)read_disk(disk, "run/metrics.jsonl", &n), *rest = NULL;
     long long last_eval = -1, last_train = -1;
     const char *wrong = all ? NULL : complain(why, "there is no metrics.jsonl");
     if (all && n && all[n - 1] != '\n')
@@ -248,7 +237,7 @@ static const char *check_bits(const attempt *a, const attempt *undisturbed, yk_f
     const attempt *run[2] = {a, undisturbed};
     for (int i = 0; i < 2; i++) {
         snprintf(path[i], sizeof path[i], "%s/model.safetensors", run[i]->result[0].checkpoint);
-        data[i] = read_all(i ? reference : disk, path[i], &n[i]);
+        data[i] = read_disk(i ? reference : disk, path[i], &n[i]);
     }
     const bool same = data[0] && data[1] && n[0] == n[1] && memcmp(data[0], data[1], n[0]) == 0;
     const bool present = data[0] && data[1];
@@ -285,7 +274,7 @@ static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory 
     size_t n;
     uint64_t header = 0, sum = 0;
     snprintf(path, sizeof path, "%s/model.safetensors", r->checkpoint);
-    unsigned char *data = read_all(disk, path, &n);
+    unsigned char *data = read_disk(disk, path, &n);
     if (data)
         memcpy(&header, data, sizeof header);
     const size_t begin = sizeof header + header, weights = s->examples * (s->data == OWN ? 1 : CLASSES);
@@ -315,7 +304,7 @@ static const char *check_best(const schedule *s, const yk_result *r, const yk_re
 {
     char path[64], name[32];
     size_t n;
-    char *best = (char *)read_all(disk, "run/checkpoints/best", &n);
+    char *best = (char *)read_disk(disk, "run/checkpoints/best", &n);
     snprintf(name, sizeof name, "step-%llu\n", (unsigned long long)r->selected.step);
     snprintf(path, sizeof path, "run/checkpoints/step-%llu/DONE", (unsigned long long)r->selected.step);
     const bool same = best && !strcmp(best, name) && find(disk, AT_FDCWD, path);
@@ -355,10 +344,10 @@ const char *check_done(const schedule *s, const attempt_plan *plan, const attemp
         wrong = check_best(s, r, &undisturbed->result[0], disk, why);
     if (!wrong && s->bits)
         wrong = check_bits(a, undisturbed, disk, reference, why);
-    /* Several servers save their shards one after the other, and a worker may be lost when one of them has its gradient and another
-     * one has not. */
+    /* Several servers save their shards one after the other, and a worker may be lost, for good or for a moment, when one of them has
+     * its gradient and another one has not. */
     const bool whole = s->plan.servers <= 1 && s->plan.placement != YK_PLACEMENT_SHARDS;
-    if (!wrong && s->uses && (whole || !(r->resumed_from || r->lost)))
+    if (!wrong && s->uses && (whole || (!r->resumed_from && only_short_pauses(s, plan))))
         wrong = check_uses(s, a, disk, why);
     if (!wrong)
         wrong = check_run_dir(s, r, disk, why);
@@ -373,7 +362,7 @@ void keep_files(yk_fs_memory *disk, const attempt *a, kept_files *out)
     snprintf(model, sizeof model, "%s/model.safetensors", a->result[0].checkpoint);
     const char *const path[3] = {model, "run/metrics.jsonl", "run/summary.json"};
     for (int i = 0; i < 3; i++)
-        out->data[i] = read_all(disk, path[i], &out->size[i]);
+        out->data[i] = read_disk(disk, path[i], &out->size[i]);
 }
 
 const char *check_unchanged(const kept_files *before, const kept_files *after, complaint *why)

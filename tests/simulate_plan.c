@@ -3,7 +3,7 @@
 
 #include "base/rng.h"
 #include "config/config.h"
-#include "train/plan.h"
+#include "train/plan_notes.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -22,14 +22,15 @@ static bool write_file(const char *dir, const char *name, const void *data, size
     return f && fclose(f) == 0 && ok;
 }
 
-/* One example on each line: with a feature of its own, or with random features, which have fields or not. */
-static bool write_text(const char *dir, const char *name, bool own, bool fields)
+/* One example on each line: with a feature of its own, or with random features, which have fields or not; with weights of the
+ * examples or not. */
+static bool write_text(const char *dir, const char *name, bool own, bool fields, bool weights)
 {
     char text[8192];
     size_t n = 0;
     yk_rng rng = yk_rng_seed(1, 0);
     for (int i = 0; i < (own ? OWN_EXAMPLES : KEYED_EXAMPLES); i++) {
-        n += (size_t)snprintf(text + n, sizeof text - n, "%d", i % 2);
+        n += (size_t)snprintf(text + n, sizeof text - n, weights ? "%d:%d" : "%d", i % 2, own + i % 3);
         if (own)
             n += (size_t)snprintf(text + n, sizeof text - n, " %d:1", i + 1);
         for (unsigned k = 1; !own && k < 30; k += 1 + yk_rng_below(&rng, 9)) {
@@ -80,9 +81,11 @@ yk_status write_data(const char *dir)
     return !mkdir(directory, 0700) &&
                    write_pixels(directory, "train-images-idx3-ubyte", "train-labels-idx1-ubyte") &&
                    write_pixels(directory, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte") &&
-                   write_text(dir, "own.libsvm", true, false) &&
-                   write_text(dir, "keyed.libsvm", false, false) &&
-                   write_text(dir, "clicks.libffm", false, true) &&
+                   write_text(dir, "own.libsvm", true, false, false) &&
+                   write_text(dir, "own.libsvm.weights", true, false, true) &&
+                   write_text(dir, "keyed.libsvm", false, false, false) &&
+                   write_text(dir, "keyed.libsvm.weights", false, false, true) &&
+                   write_text(dir, "clicks.libffm", false, true, false) &&
                    write_images(dir, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", DENSE_EXAMPLES) &&
                    write_images(dir, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 12)
                ? YK_OK
@@ -123,12 +126,15 @@ static void draw_sparse(schedule *s, yk_rng *rng, const char *dir)
     static const char *const model[] = {"logreg", "fm:2",
                                         "linear_+_fm_2_name=v_+_(embed_2_name=v,_dense_3,_relu,_dense_1)"};
     const uint32_t which = s->data == KEYED ? yk_rng_below(rng, 3) : 0;
-    const char *file = s->data == OWN ? "own.libsvm" : which ? "clicks.libffm" : "keyed.libsvm";
-    const char *format = which ? "libffm" : "libsvm";
-    add(s, " model=%s data=%s:%s/%s%s", model[which], format, dir, file,
-        which ? " lr=0.01" : ""); /* with the default some diverge */
+    const bool weights = !which && s->seed % 2;
+    if (which)
+        snprintf(s->spec, sizeof s->spec, "libffm:%s/clicks.libffm", dir);
+    else
+        snprintf(s->spec, sizeof s->spec, "libsvm:%s/%s.libsvm%s", dir, s->data == OWN ? "own" : "keyed",
+                 weights ? ".weights?weight=1" : "");
+    add(s, " model=%s%s", model[which], which ? " lr=0.01" : ""); /* with the default some diverge */
     if (!one_in(rng, 4))
-        add(s, " test=%s:%s/%s", format, dir, file);
+        add(s, " test=%s", s->spec);
 }
 
 static void draw_data(schedule *s, yk_rng *rng, const char *dir, bool sync)
@@ -139,12 +145,17 @@ static void draw_data(schedule *s, yk_rng *rng, const char *dir, bool sync)
     const bool own = s->data == OWN || s->data == OWN_PIXELS;
     s->examples = own ? OWN_EXAMPLES : s->data == KEYED ? KEYED_EXAMPLES : DENSE_EXAMPLES;
     const char *optimizer = own ? "sgd" : any[yk_rng_below(rng, 5)];
+    snprintf(s->spec, sizeof s->spec, "idx:%s%s", dir, s->data == DENSE ? "" : "/pixels");
     if (s->data == OWN_PIXELS)
-        add(s, " model=softmax data=idx:%s/pixels lr=%g", dir, OWN_RATE);
+        add(s, " model=softmax lr=%g", OWN_RATE);
     else if (s->data == DENSE)
-        add(s, " data=idx:%s model=%s", dir, one_in(rng, 3) ? "dense_4,relu,dense_3" : "softmax");
+        add(s, " model=%s", one_in(rng, 3) ? "dense_4,relu,dense_3" : "softmax");
     else
         draw_sparse(s, rng, dir);
+    add(s, " data=%s", s->spec);
+    if (!own &&
+        s->seed % 3 == 0) /* a mean of different weights does not show how often each example was used */
+        add(s, " class-weight=0=2,1=0.5");
     if (s->data == OWN)
         add(s, " no-bias=true lr=%g", OWN_RATE);
     /* one example in a step: otherwise the last, smaller batch of a worker changes its weights more */
@@ -198,17 +209,12 @@ static void draw_steps(schedule *s, yk_rng *rng)
 }
 
 /* Validation data selects the best model and may end the run early; --clip-norm needs the norm of all parts of a gradient. */
-static void draw_validation(schedule *s, yk_rng *rng, const char *dir)
+static void draw_validation(schedule *s, yk_rng *rng)
 {
     const bool own = s->data == OWN || s->data == OWN_PIXELS;
     if (one_in(rng, 3) && strstr(s->options, "eval-every")) {
         s->validates = true;
-        if (s->data == OWN_PIXELS || s->data == DENSE)
-            add(s, " validation=idx:%s%s", dir, s->data == DENSE ? "" : "/pixels");
-        else if (strstr(s->options, "libffm"))
-            add(s, " validation=libffm:%s/clicks.libffm", dir);
-        else
-            add(s, " validation=libsvm:%s/%s.libsvm", dir, s->data == OWN ? "own" : "keyed");
+        add(s, " validation=%s", s->spec);
         if (!own && one_in(rng, 2))
             add(s, " patience=%u", 1 + yk_rng_below(rng, 2));
     }
@@ -240,6 +246,7 @@ static bool is_valid(schedule *s)
         st = yk_config_check(&c);
     if (!st)
         st = yk_plan_options(&c, &(yk_topology){.processes = s->ranks, .cores = 1}, &s->plan);
+    s->joinable = !st && !yk_plan_join_obstacle(&c, &s->plan);
     yk_config_fini(&c);
     return !st;
 }
@@ -273,6 +280,20 @@ static void draw_slow_rank(const schedule *s, yk_rng *rng, attempt_plan *p)
                                      .seconds = 0.03 * yk_rng_unit(rng)};
 }
 
+/* Workers that join, some of which are killed, paused, or leave after a signal. */
+static void draw_joiners(const schedule *s, yk_rng *rng, attempt_plan *p)
+{
+    for (; s->joinable && p->joiners < MAX_JOINERS && one_in(rng, 2); p->joiners++) {
+        p->join_at[p->joiners] = one_in(rng, 4) ? 0.0 : 1.1 * yk_rng_unit(rng);
+        if (p->events < MAX_EVENTS && one_in(rng, 3))
+            p->event[p->events++] = (yk_sim_event){.at = 1.0 + yk_rng_unit(rng),
+                                                   .action = (yk_sim_action)yk_rng_below(rng, 3),
+                                                   .rank = s->ranks + p->joiners,
+                                                   .seconds = yk_rng_unit(rng)};
+    }
+    qsort(p->event, (size_t)p->events, sizeof *p->event, by_time);
+}
+
 static void draw_attempt(const schedule *s, yk_rng *rng, attempt_plan *p)
 {
     *p = (attempt_plan){.seed = s->seed, .no_abort = one_in(rng, 3)};
@@ -291,7 +312,6 @@ static void draw_attempt(const schedule *s, yk_rng *rng, attempt_plan *p)
         if (e->action == YK_SIM_SIGNAL || (e->action == YK_SIM_KILL && one_in(rng, 6)))
             e->rank = -1; /* the launcher forwards a signal to all; all are killed */
     }
-    qsort(p->event, (size_t)p->events, sizeof *p->event, by_time);
     if (kind >= 10 && kind < 16) {
         p->disk = kind < 12 ? POWER_FAILURE : kind == 12 ? DISK_FULL : DISK_ERROR;
         p->disk_at = 1.05 * yk_rng_unit(rng);
@@ -310,7 +330,7 @@ void schedule_make(uint64_t seed, const char *data_dir, schedule *out)
         draw_data(out, &rng, data_dir, sync);
         draw_placement(out, &rng);
         draw_steps(out, &rng);
-        draw_validation(out, &rng, data_dir);
+        draw_validation(out, &rng);
     } while (!is_valid(out));
     out->bits = out->plan.lockstep;
     out->uses =
@@ -318,8 +338,11 @@ void schedule_make(uint64_t seed, const char *data_dir, schedule *out)
     out->eager = one_in(&rng, 2) ? 0 : one_in(&rng, 2) ? 1 : 64;
     draw_delays(&rng, &out->min_delay, &out->max_delay);
     out->attempts = 1 + (int)(one_in(&rng, 3) ? yk_rng_below(&rng, MAX_ATTEMPTS) : 0);
-    for (int i = 0; i < out->attempts; i++)
+    yk_rng joins = yk_rng_seed(seed, 3);
+    for (int i = 0; i < out->attempts; i++) {
         draw_attempt(out, &rng, &out->attempt[i]);
+        draw_joiners(out, &joins, &out->attempt[i]);
+    }
 }
 
 /* ---- in words ---- */
@@ -328,6 +351,8 @@ void attempt_print(const attempt_plan *p, FILE *out)
 {
     static const char *const action[] = {"is killed", "is paused", "receives a signal"};
     fprintf(out, "messages take %g to %g s", p->min_delay, p->max_delay);
+    for (int i = 0; i < p->joiners; i++)
+        fprintf(out, "; a worker joins at %.6f s", p->join_at[i]);
     for (int i = 0; i < p->events; i++) {
         const yk_sim_event *e = &p->event[i];
         fprintf(out, "; ");

@@ -15,11 +15,16 @@ typedef struct {
     yk_rng disk_rng;
     uint64_t full_at; /* the change of the disk from which on it is full; 0: never */
     bool resume, trace, no_abort;
-    volatile sig_atomic_t stop;
+    volatile sig_atomic_t stop, leave[MAX_JOINERS];
     attempt *out;
 } job;
 
 static job *current; /* callbacks of the trainer have no context */
+
+static int processes(const job *j)
+{
+    return j->s->ranks + (j->plan ? j->plan->joiners : 0);
+}
 
 /* ---- output ---- */
 
@@ -93,7 +98,7 @@ static void before_change(void *context)
     if (j->trace)
         printf("%12.6f s  the power fails\n", yk_sim_now());
     m->is_off = true;
-    for (int i = 0; i < j->s->ranks; i++)
+    for (int i = 0; i < processes(j); i++)
         if (i != self)
             yk_sim_kill(i);
     yk_sim_kill(self);
@@ -117,7 +122,7 @@ static void end_process(yk_status st)
     a->gave_up[self] = true;
     a->status[self] = st;
     snprintf(a->error[self], sizeof a->error[self], "%s", yk_error());
-    for (int i = 0; i < current->s->ranks && !current->no_abort; i++)
+    for (int i = 0; i < current->s->ranks && self < current->s->ranks && !current->no_abort; i++)
         if (i != self)
             yk_sim_kill(i);
     yk_sim_kill(self);
@@ -141,17 +146,38 @@ static void stage(yk_train_stage what, int workers)
     free(path);
 }
 
+/* What a worker needs to join the job, as soon as it can be joined; NULL: the job has ended. */
+static char *wait_for_job(const job *j)
+{
+    size_t n;
+    char *text = NULL;
+    while (j->out->rank[0].seconds == 0.0 && !(text = (char *)read_disk(j->disk, "run/join", &n)))
+        yk_sleep(0.01);
+    return text;
+}
+
 static yk_status train(job *j, int rank)
 {
     attempt *a = j->out;
     yk_result *r = &a->result[rank];
-    const yk_train_caller host = {
-        .stop = &j->stop, .started = yk_now(), .stage = stage, .end_process = end_process};
+    const bool joins = rank >= j->s->ranks;
+    const yk_train_caller host = {.stop = joins ? &j->leave[rank - j->s->ranks] : &j->stop,
+                                  .started = yk_now(),
+                                  .stage = joins ? NULL : stage,
+                                  .end_process = end_process};
     yk_config c;
     yk_status st = schedule_config(j->s, &c);
-    if (!st)
+    if (joins && !st) {
+        yk_sleep(j->plan->join_at[rank - j->s->ranks]);
+        if (!(c.join_text = wait_for_job(j))) {
+            yk_config_fini(&c);
+            return YK_OK;
+        }
+        st = yk_config_set(&c, "join", run_dir);
+    } else if (!st) {
         st = yk_config_set(&c, "out", run_dir);
-    c.resume = j->resume;
+        c.resume = j->resume;
+    }
     if (!st)
         st = yk_train(&c, &host, r);
     a->returned[rank] = true;
@@ -192,10 +218,11 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
     double pauses = 0.0;
     for (int i = 0; plan && i < plan->events; i++) {
         event[i] = plan->event[i];
-        event[i].flag = &j.stop;
+        event[i].flag = event[i].rank < s->ranks ? &j.stop : &j.leave[event[i].rank - s->ranks];
         pauses += event[i].seconds;
     }
     const yk_sim_config config = {.ranks = s->ranks,
+                                  .joiners = plan ? plan->joiners : 0,
                                   .seed = plan ? plan->seed : s->seed + 1,
                                   .min_delay = plan ? plan->min_delay : s->min_delay,
                                   .max_delay = plan ? plan->max_delay : s->max_delay,
@@ -231,7 +258,7 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
 
 void attempt_free(attempt *a)
 {
-    for (int i = 0; i < MAX_RANKS; i++)
+    for (int i = 0; i < MAX_PROCESSES; i++)
         if (a->returned[i])
             yk_result_fini(&a->result[i]);
 }
@@ -239,4 +266,16 @@ void attempt_free(attempt *a)
 bool attempt_done(const attempt *a)
 {
     return a->returned[0] && !a->status[0] && a->rank[0].end == YK_SIM_RETURNED;
+}
+
+unsigned char *read_disk(const yk_fs_memory *disk, const char *path, size_t *size_out)
+{
+    const node *n = find(disk, AT_FDCWD, path);
+    unsigned char *copy = n && !n->is_dir ? malloc(n->size + 1) : NULL;
+    *size_out = copy ? n->size : 0;
+    if (copy) {
+        memcpy(copy, n->size ? (const void *)n->data : "", n->size);
+        copy[n->size] = '\0';
+    }
+    return copy;
 }
