@@ -29,15 +29,11 @@ static int evaluate(const arguments *a, const yoke_model *model, const yoke_data
     return yk_cli_exit(yk_cli_flush());
 }
 
-static int print_torch(const char *checkpoint)
+static int print_torch(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    yoke_model *model = NULL;
-    yoke_error error;
-    if (yoke_model_load(checkpoint, &model, &error))
-        return yk_cli_fail(&error);
+    (void)a, (void)data;
     char *text = yoke_model_torch(model);
     fputs(text ? text : "", stdout);
-    yoke_model_free(model);
     const yk_status st = text ? yk_cli_flush() : yk_fail_memory(4096, "the model");
     free(text);
     return yk_cli_exit(st);
@@ -119,7 +115,7 @@ static int run(const arguments *a,
     yoke_data *data = NULL;
     yoke_error error;
     const bool failed = yoke_model_load(a->checkpoint, &model, &error) ||
-                        yoke_data_from_spec(a->data, a->split, a->options, &data, &error);
+                        (a->data && yoke_data_from_spec(a->data, a->split, a->options, &data, &error));
     const int code = failed ? yk_cli_fail(&error) : use(a, model, data);
     yoke_data_free(data);
     yoke_model_free(model);
@@ -139,11 +135,7 @@ int yk_cmd_eval(int argc, char **argv)
                  "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json\n"
                  "  yoke eval -c runs/mnist --print-torch > model.py"};
     parse(line, argc, argv, &a);
-    if (a.print_torch) {
-        yoke_options_free(a.options);
-        return print_torch(a.checkpoint);
-    }
-    return run(&a, evaluate);
+    return run(&a, a.print_torch ? print_torch : evaluate);
 }
 
 int yk_cmd_predict(int argc, char **argv)

@@ -88,9 +88,9 @@ static yk_status start_transport(yk_comm *c, yk_startup *startup)
 {
     yk_world world = {0};
     yk_startup_attach(startup, c);
-    yk_startup_enter(startup, c->ops->mpi ? YK_STARTUP_BLOCKED : YK_STARTUP_BUSY, "MPI_Init");
+    yk_startup_enter(startup, c->ops->mpi ? YK_STARTUP_BLOCKED : YK_STARTUP_BUSY);
     const int code = c->ops->start(c->self, &world);
-    yk_startup_enter(startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(startup, YK_STARTUP_WAITING);
     yk_startup_attach(startup, NULL);
     if (code)
         return yk__transport_error(c, code, "cannot start", YK_ANY);
@@ -117,7 +117,6 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
         return yk_fail_memory(sizeof *c, "the processes");
     c->ops = t.ops;
     c->self = t.self;
-    c->local_size = r.local_size;
     if (r.local_size)
         yk_wait_set_share((double)yk_cores() / r.local_size);
     c->has_token = r.has_token;
@@ -146,7 +145,7 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
     if (!st)
         st = yk__exchange_addresses(c, timeout);
-    if (!st && c->processes && !r.local_size)
+    if (!st && c->processes)
         yk_wait_set_share((double)yk_cores() / yk_comm_local_size(c));
     return st;
 }
@@ -210,9 +209,7 @@ int yk_comm_size(const yk_comm *c)
 }
 int yk_comm_local_size(const yk_comm *c)
 {
-    if (!c)
-        return 1;
-    const int here = c->local_size ? c->local_size : yk_comm_ranks_here(c, 0, c->size);
+    const int here = c ? yk_comm_ranks_here(c, 0, c->size) : 1;
     return here ? here : c->size;
 }
 

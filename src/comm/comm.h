@@ -102,8 +102,6 @@ void yk_comm_abort(yk_comm *c, int status);
 int yk_comm_rank(const yk_comm *c);
 int yk_comm_size(const yk_comm *c);
 int yk_comm_local_size(const yk_comm *c); /* processes on this host; NULL: 1 */
-/* The index of this process among those on its host, and how many there are; 0 of 1 if ranks are not processes. */
-int yk_comm_local_rank(const yk_comm *c, int *processes_out);
 /* How many of ranks first .. first + count - 1 are on this host; 0 if ranks are not processes. */
 int yk_comm_ranks_here(const yk_comm *c, int first, int count);
 /* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */

@@ -30,11 +30,11 @@ struct yk_comm {
     bool asked;                  /* to end the job */
     bool has_token;              /* of the job */
     unsigned char token[YK_TOKEN_BYTES];
-    int servers;                /* that this process joined */
-    int rank, size, local_size; /* local_size 0: not known */
-    double stopped_timeout;     /* a process that is stopped for longer is lost */
-    int sharing;                /* processes that share the cores of this one; 0: those on its host */
-    bool processes;             /* each rank is a separate process */
+    int servers; /* that this process joined */
+    int rank, size;
+    double stopped_timeout; /* a process that is stopped for longer is lost */
+    int sharing;            /* processes that share the cores of this one; 0: those on its host */
+    bool processes;         /* each rank is a separate process */
     yk_comm_counts counts;
     char library[96], host[64]; /* of the transport (yk_world) */
     yk__address *address;       /* [size] */

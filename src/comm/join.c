@@ -217,9 +217,9 @@ yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk
     snprintf(c->library, sizeof c->library, "native");
     if (!(c->counts.sent_to = calloc(1, sizeof *c->counts.sent_to)))
         return yk_fail_memory(sizeof *c->counts.sent_to, "the servers of the job");
-    yk_startup_enter(startup, YK_STARTUP_BUSY, "connecting to the job");
+    yk_startup_enter(startup, YK_STARTUP_BUSY);
     yk_status st = yk_native_connect(server, n, token, timeout, &c->joined);
-    yk_startup_enter(startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(startup, YK_STARTUP_WAITING);
     if (st)
         return yk_fail(st, "cannot join the job: %s; check that it is still running", yk_error());
     return startup ? yk__heartbeats_begin(c, startup) : YK_OK;

@@ -38,6 +38,7 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
     t->watched += fd >= 0;
     if (fd < 0 && index != t->rank) { /* shares memory: the kernel says when its process ends */
         p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+        p->exited = p->pidfd < 0 && errno == ESRCH;
         if (p->pidfd >= 0)
             yk__native_watch(t, p->pidfd, YK__EVENT_PROCESS, index);
     }

@@ -46,7 +46,7 @@ static size_t socket_write(yk__native_peer *p, const struct iovec *part, int n)
 static size_t ring_write(const yk__native *t, yk__native_peer *p, const struct iovec *part, int n)
 {
     size_t sent = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; p->out.at && i < n; i++) {
         const size_t k = yk_ring_write(&p->out, t->rank, part[i].iov_base, part[i].iov_len);
         sent += k;
         if (k < part[i].iov_len)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -214,40 +215,9 @@ static bool same_host(const rendezvous *r, int rank)
     return a->host == b->host && a->segment >= 0 && b->segment >= 0;
 }
 
-/* Maps the segments of the ranks on this host. */
-static bool map_all(rendezvous *r, yk_segment *segment)
-{
-    bool ok = true;
-    for (int i = 0; ok && i < r->t->size; i++)
-        if (i != r->t->rank && same_host(r, i))
-            ok = yk_segment_open(r->table[i].hello.pid, r->table[i].hello.segment, r->t->size, &segment[i]);
-    return ok;
-}
-
-/* Memory is shared by all processes of all hosts, or by none. */
-static yk_status agree(rendezvous *r, bool *shared)
-{
-    char ok = *shared;
-    if (r->t->rank != 0) {
-        if (!yk_socket_send_all(r->fd[0], &ok, 1, r->until) ||
-            !yk_socket_recv_all(r->fd[0], &ok, 1, r->until))
-            return yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
-        *shared = ok;
-        return YK_OK;
-    }
-    for (int i = 1; i < r->t->size; i++) {
-        char theirs;
-        if (!yk_socket_recv_all(r->fd[i], &theirs, 1, r->until))
-            return yk_fail(YK_ELOST, "rank %d ended before all processes were connected", i);
-        ok &= theirs;
-    }
-    *shared = ok;
-    return send_to_all(r, &ok, 1);
-}
-
 /* Connects to the lower ranks that do not share memory with this one, and accepts connections of the higher ones. Those with
  * rank 0 exist. */
-static yk_status connect_others(rendezvous *r, bool shared)
+static yk_status connect_others(rendezvous *r)
 {
     yk__native *t = r->t;
     yk_status st = YK_OK;
@@ -255,7 +225,7 @@ static yk_status connect_others(rendezvous *r, bool shared)
     if (t->rank == 0)
         return YK_OK;
     for (int i = t->rank + 1; i < t->size; i++)
-        higher += !shared || !same_host(r, i);
+        higher += !same_host(r, i);
     if (higher && !r->listener) {
         char address[YK_ADDRESS_MAX];
         listen_address(r, t->rank, address, sizeof address);
@@ -263,7 +233,7 @@ static yk_status connect_others(rendezvous *r, bool shared)
     }
     for (int i = 1; !st && i < t->rank; i++) {
         char address[YK_ADDRESS_MAX];
-        if (shared && same_host(r, i))
+        if (same_host(r, i))
             continue;
         listen_address(r, i, address, sizeof address);
         if ((st = yk_dial(address, yk__native_token(t), &r->table[t->rank].hello, r->until - yk_now(),
@@ -273,27 +243,36 @@ static yk_status connect_others(rendezvous *r, bool shared)
     return st || !higher ? st : accept_ranks(r, t->rank + 1, higher);
 }
 
-static yk_status make_peers(rendezvous *r, yk_segment *segment)
+/* A peer on this host needs no socket: it shares its memory. */
+static yk_status make_peer(rendezvous *r, int rank)
 {
-    yk_status st = YK_OK;
-    for (int i = 0; !st && i < r->t->size; i++) {
-        const bool shares = segment[i].at;
-        if (shares && r->fd[i] >= 0) {
-            close(r->fd[i]);
-            r->fd[i] = -1;
-        }
-        st = yk__native_add_peer(r->t, r->fd[i], &r->table[i].hello);
-        if (!st) {
-            r->fd[i] = -1;
-            r->t->peer[i].out = segment[i];
-            r->t->peer[i].shares_memory = shares;
-            segment[i] = (yk_segment){.fd = -1};
-        }
+    yk__native *t = r->t;
+    yk__native_peer *p = &t->peer[rank];
+    const yk_hello *hello = &r->table[rank].hello;
+    const bool shares = rank != t->rank && same_host(r, rank);
+    if (shares && r->fd[rank] >= 0) {
+        close(r->fd[rank]);
+        r->fd[rank] = NONE;
     }
-    return st;
+    const yk_status st = yk__native_add_peer(t, r->fd[rank], hello);
+    if (st)
+        return st;
+    r->fd[rank] = NONE;
+    p->shares_memory = shares;
+    struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+    for (yk_wait w = yk_wait_every(0.01, 1.0);
+         shares && !p->exited && !yk_segment_open(hello->pid, hello->segment, t->size, &p->out);) {
+        p->exited = poll(&end, 1, 0) == 1; /* perhaps it has sent something before */
+        if (!p->exited && !yk_wait_poll(&w))
+            return yk_fail(YK_ESYSTEM,
+                           "rank %d may not open the memory of rank %d; YOKE_SHARED_MEMORY=0 uses sockets "
+                           "instead",
+                           t->rank, rank);
+    }
+    return YK_OK;
 }
 
-static yk_status connect_ranks(rendezvous *r, yk_segment *segment)
+static yk_status connect_ranks(rendezvous *r)
 {
     yk__native *t = r->t;
     const bool local = strncmp(t->master, "unix:", 5) == 0;
@@ -306,18 +285,15 @@ static yk_status connect_ranks(rendezvous *r, yk_segment *segment)
                            .size = t->size,
                            .pid = getpid(),
                            .host = yk__host_id(),
-                           .segment = t->segment.at ? t->segment.fd : -1,
+                           .segment = t->segment.at && prctl(PR_GET_DUMPABLE) == 1 ? t->segment.fd : -1,
                            .port = r->listener ? yk_listener_port(r->listener) : 0};
     if (!st && !(st = exchange_table(r, &mine)) && !is_loopback(r->table[t->rank].host))
         memcpy(t->host, r->table[t->rank].host, sizeof t->host);
-    bool shared = !st && map_all(r, segment);
     if (!st)
-        st = agree(r, &shared);
-    for (int i = 0; !shared && i < t->size; i++)
-        yk_segment_free(&segment[i]);
-    if (!st)
-        st = connect_others(r, shared);
-    return st ? st : make_peers(r, segment);
+        st = connect_others(r);
+    for (int i = 0; !st && i < t->size; i++)
+        st = make_peer(r, i);
+    return st;
 }
 
 yk_status yk__native_connect_ranks(yk__native *t)
@@ -326,23 +302,18 @@ yk_status yk__native_connect_ranks(yk__native *t)
                     .until = yk_now() + t->timeout,
                     .table = calloc((size_t)t->size, sizeof *r.table),
                     .fd = calloc((size_t)t->size, sizeof *r.fd)};
-    yk_segment *segment = calloc((size_t)t->size, sizeof *segment);
-    yk_status st = r.table && r.fd && segment
-                       ? YK_OK
-                       : yk_fail_memory((size_t)t->size * sizeof *r.table, "the processes");
+    yk_status st =
+        r.table && r.fd ? YK_OK : yk_fail_memory((size_t)t->size * sizeof *r.table, "the processes");
     for (int i = 0; !st && i < t->size; i++)
         r.fd[i] = NONE;
     if (!st && !t->sockets)
         st = yk_segment_create(t->size, &t->segment);
     if (!st)
-        st = connect_ranks(&r, segment);
+        st = connect_ranks(&r);
     for (int i = 0; r.fd && i < t->size; i++)
         if (r.fd[i] > 0)
             close(r.fd[i]);
-    for (int i = 0; segment && i < t->size; i++)
-        yk_segment_free(&segment[i]);
     yk_listener_free(r.listener);
-    free(segment);
     free(r.fd);
     free(r.table);
     return st;

@@ -71,13 +71,6 @@ int yk_comm_ranks_here(const yk_comm *c, int first, int count)
     return n;
 }
 
-int yk_comm_local_rank(const yk_comm *c, int *processes_out)
-{
-    const int all = yk_comm_ranks_here(c, 0, c->size);
-    *processes_out = all > 0 ? all : 1;
-    return yk_comm_ranks_here(c, 0, c->rank);
-}
-
 int64_t yk_comm_pid(const yk_comm *c, int peer)
 {
     return c->address[peer].pid;

@@ -12,7 +12,6 @@ struct yk_startup {
     yk_mutex lock; /* held while the thread acts; changing the state waits for it */
     yk_cond changed;
     yk_startup_state state;
-    const char *what;
     double entered;
     yk_comm *comm;
     bool over;
@@ -30,10 +29,10 @@ static yk_status must_end(const yk_startup *s, double now)
     if (s->state == YK_STARTUP_BLOCKED && now - s->entered > s->config.limit)
         return yk_fail(
             YK_ELOST,
-            "%s did not return within %.0f s: another process of the job has died, is hung, or cannot "
+            "MPI_Init did not return within %.0f s: another process of the job has died, is hung, or cannot "
             "be reached; for a job that starts slowly, raise --deadline (the limit is 8 times "
             "--deadline, but at least 60 s)",
-            s->what, s->config.limit);
+            s->config.limit);
     return YK_OK;
 }
 
@@ -79,13 +78,12 @@ yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out)
     return YK_OK;
 }
 
-void yk_startup_enter(yk_startup *s, yk_startup_state state, const char *what)
+void yk_startup_enter(yk_startup *s, yk_startup_state state)
 {
     if (!s)
         return;
     yk_mutex_lock(&s->lock);
     s->state = state;
-    s->what = what;
     s->entered = yk_now();
     yk_mutex_unlock(&s->lock);
 }

@@ -6,11 +6,11 @@
  * Example:
  *     yk_startup *s;
  *     yk_status st = yk_startup_begin(&config, &s);
- *     yk_startup_enter(s, YK_STARTUP_BLOCKED, "MPI_Init"); // a call that may never return: the limit applies
+ *     yk_startup_enter(s, YK_STARTUP_BLOCKED); // in MPI_Init, which may never return: the limit applies
  *     start_mpi();
- *     yk_startup_enter(s, YK_STARTUP_BUSY, "loading data"); // the thread sends heartbeats; do not call MPI
+ *     yk_startup_enter(s, YK_STARTUP_BUSY); // the thread sends heartbeats; do not call MPI
  *     load_data();
- *     yk_startup_enter(s, YK_STARTUP_WAITING, ""); // for messages: yk_comm_wait() applies the limit
+ *     yk_startup_enter(s, YK_STARTUP_WAITING); // for messages: yk_comm_wait() applies the limit
  *     yk_startup_end(s); // training begins
  *
  * What the thread does, by state:
@@ -45,8 +45,8 @@ typedef struct {
 
 yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out);
 
-/* `what` must outlive the state; it is named in the error. NULL for `s` is fine, here and below. */
-void yk_startup_enter(yk_startup *s, yk_startup_state state, const char *what);
+/* NULL is fine, here and below. */
+void yk_startup_enter(yk_startup *s, yk_startup_state state);
 void yk_startup_end(yk_startup *s); /* frees it */
 
 bool yk_startup_stopped(const yk_startup *s);   /* whether a signal was received */

@@ -77,8 +77,8 @@ static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
 static int bind_to_nodes(yk__trainer *t)
 {
     const char *how = t->config->bind ? t->config->bind : "auto";
-    int processes;
-    const int process = yk_comm_local_rank(t->cluster.comm, &processes);
+    const yk_comm *comm = t->cluster.comm;
+    const int processes = yk_comm_local_size(comm), process = yk_comm_ranks_here(comm, 0, yk_comm_rank(comm));
     cpu_set_t *allowed = &t->cluster.cores, own;
     yk_numa numa;
     yk_numa_read("/sys", &numa);
@@ -252,7 +252,7 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
     yk_status st = yk_rows_pack(rows, &mine, &bytes);
     if (st)
         return st;
-    yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(k->startup, YK_STARTUP_WAITING);
     yk_rows_init(&all, rows->kind, rows->dim);
     for (int w = 0; !st && w < t->plan->clients; w++) {
         const int root = t->plan->first_client + w;
@@ -275,7 +275,7 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         if (k->rank != root)
             free(part);
     }
-    yk_startup_enter(k->startup, YK_STARTUP_BUSY, "loading the data");
+    yk_startup_enter(k->startup, YK_STARTUP_BUSY);
     free(mine);
     if (st) {
         yk_rows_fini(&all);

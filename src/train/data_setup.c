@@ -96,13 +96,13 @@ static yk_status share_schema(yk__trainer *t, const yk_source *s)
     const yk_schema plain = s ? plain_schema(s) : (yk_schema){0};
     char *text = plain.ncolumns || plain.options ? yk_schema_write(&plain) : NULL;
     uint64_t bytes = text ? strlen(text) + 1 : 0;
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
     yk_status st = broadcast(t, &bytes, sizeof bytes);
     if (!st && bytes && !text && !(text = malloc(bytes)))
         st = yk_fail_memory(bytes, "the schema of the data");
     if (!st && bytes)
         st = broadcast(t, text, bytes);
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the data");
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
     if (!st && bytes && t->cluster.rank != 0)
         st = yk_schema_parse(text, "the chief", &t->schema);
     free(text);
@@ -387,12 +387,12 @@ yk_status yk__set_class_weights(yk__trainer *t)
 
 yk_status yk__load_data(yk__trainer *t)
 {
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the data");
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
     yk_status st = open_data(t);
     if (!st && t->cluster.rank == 0 && !t->config->dry_run && !t->loss->numbers) /* the chief warns */
         st = yk_data_check_rows(t->train.rows, t->test.rows, t->train.classes, t->train.source->hashed_into,
                                 &t->data_check);
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
     return st;
 }
 

@@ -534,7 +534,7 @@ static yk_status search_here(yk__trainer *t)
     search s = {
         .t = t, .out = out, .started = yk_now(), .batch = t->plan->batch * t->plan->gradients_per_step};
     yk_status st = YK_OK;
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "searching for the learning rate");
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
     s.lanes = usable_lanes(&s);
     if (s.lanes)
         st = find(&s);
@@ -542,7 +542,7 @@ static yk_status search_here(yk__trainer *t)
         yk_local_free(s.trial[i].store);
     yk_rows_fini(&s.read);
     out->seconds = yk_now() - s.started;
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
     return st;
 }
 

@@ -249,9 +249,9 @@ yk_status yk__resume(yk__trainer *t)
     bool found = false;
     if (k->joined)
         return YK_OK;
-    yk_startup_enter(k->startup, YK_STARTUP_BUSY, "loading the checkpoint");
+    yk_startup_enter(k->startup, YK_STARTUP_BUSY);
     yk_status st = k->rank == 0 ? load(t, k->whole ? k->whole : t->local, &found) : YK_OK;
-    yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(k->startup, YK_STARTUP_WAITING);
     if (!st)
         st = distribute(t, found);
     return st;

@@ -241,12 +241,12 @@ static yk_status prepare_chunks(void *trainer, int me)
 static yk_status make_chunks(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    yk_startup_enter(k->startup, YK_STARTUP_BUSY, "collecting the keys of the examples");
+    yk_startup_enter(k->startup, YK_STARTUP_BUSY);
     yk_status st =
         yk_chunks_create(t->train.rows, t->plan->chunk_rows, t->plan->owners, t->model->bias_key, &k->chunks);
     if (!st)
         st = yk_team_run(t->team, prepare_chunks, t);
-    yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
+    yk_startup_enter(k->startup, YK_STARTUP_WAITING);
     return st;
 }
 
