@@ -154,6 +154,26 @@ same_model() { # RUN RUN
     expect 0
 }
 
+@test "a job with processes of another size, or at a port that is taken: the status and the error say so" {
+    port=$(free_port)
+    codes=
+    token=$(openssl rand -hex 32)
+    env RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 "MASTER_PORT=$port" "YOKE_TOKEN=$token" "$YOKE" $digits 3>&- 2>/dev/null &
+    start_ranks 1 "$(torch 2 1) YOKE_TOKEN=$token" $digits
+    finish_ranks 60
+    expect 2 "connected as rank 1 of 3 to rank 0 of 2"
+    python3 -c "import socket, time
+s = socket.create_server(('', $((port + 1))))
+print('ready', flush=True)
+time.sleep(60)" >taken 3>&- &
+    taken=$!
+    until grep -q ready taken; do sleep 0.1; done
+    start_ranks 1 "$(torch 2 1) YOKE_TOKEN=$token" $digits
+    finish_ranks 60
+    kill $taken
+    expect 4 "127.0.0.1:$((port + 1)): cannot listen: Address already in use" "set YOKE_PORT to a free port"
+}
+
 @test "the death of a rank is noticed at once, and named" {
     port=$(free_port)
     codes=

@@ -54,9 +54,10 @@ static int run_rank(const job *j, int rank)
     c.listen_fd = rank == 0 ? c.listen_fd : -1;
     alarm(60);
     yk_status st = yk_native_create(&c, &t);
-    if (!st && t.ops->start(t.self, &world)) {
+    const int code = st ? 0 : t.ops->start(t.self, &world);
+    if (code) {
         char text[300];
-        t.ops->error_text(t.self, 1, text, sizeof text);
+        t.ops->error_text(t.self, code, text, sizeof text);
         st = yk_fail(YK_ELOST, "%s", text);
     }
     if (!st)

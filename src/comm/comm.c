@@ -59,6 +59,8 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
     if (code == YK_TRANSPORT_STOPPED)
         return yk_fail(YK_EINTERRUPTED, "stopped by a signal to another process before training began");
     t.ops->error_text(t.self, code, text, sizeof text);
+    if (code <= YK_TRANSPORT_STATUS)
+        return yk_fail((yk_status)(YK_TRANSPORT_STATUS - code), "%s", text);
     return yk_fail(YK_ELOST, "%s: %s%s: %s", t.ops->mpi ? "MPI" : "transport", what, rank, text);
 }
 

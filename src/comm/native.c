@@ -112,7 +112,7 @@ static int native_start(void *self, yk_world *out)
     const yk_status st = t->size > 1 ? yk__native_connect_ranks(t) : YK_OK;
     if (st) {
         snprintf(t->error, sizeof t->error, "%s", yk_error());
-        return st == YK_EINTERRUPTED ? YK_TRANSPORT_STOPPED : YK__CODE_ERROR;
+        return st == YK_EINTERRUPTED ? YK_TRANSPORT_STOPPED : YK_TRANSPORT_STATUS - (int)st;
     }
     atomic_store(&t->started, true);
     *out = (yk_world){.rank = t->rank, .size = t->size, .processes = true};
@@ -165,7 +165,7 @@ static void native_error_text(void *self, int code, char *out, size_t size)
     static const char *const text[] = {
         [YK__CODE_TOO_LONG] = "the message is longer than its buffer", [YK__CODE_MEMORY] = "out of memory"};
     const yk__native *t = self;
-    if (code == YK__CODE_ERROR)
+    if (code <= YK_TRANSPORT_STATUS)
         snprintf(out, size, "%s", t->error);
     else if (code == YK__CODE_ABORTED)
         snprintf(out, size, "rank %d has failed, and ended the job", t->aborted_by);

@@ -129,7 +129,7 @@ typedef struct {
     char error[512];
 } yk__native;
 
-enum { YK__CODE_ERROR = 1, YK__CODE_ABORTED, YK__CODE_TOO_LONG, YK__CODE_MEMORY };
+enum { YK__CODE_ABORTED = 1, YK__CODE_TOO_LONG, YK__CODE_MEMORY };
 
 /* native.c; without connections, for up to `peers` peers */
 yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out);

@@ -281,6 +281,9 @@ static yk_status connect_ranks(rendezvous *r)
         st = yk_listener_create(t->master, t->listen_fd, yk__native_token(t), &r->listener);
     else if (!local)
         st = yk_listener_create("[::]:0", -1, yk__native_token(t), &r->listener);
+    if (st == YK_ESYSTEM && !local && t->rank == 0)
+        yk_fail(st, "rank 0 cannot wait for the others: %s; set YOKE_PORT to a free port, in all processes",
+                yk_error());
     const yk_hello mine = {.rank = t->rank,
                            .size = t->size,
                            .pid = getpid(),

@@ -29,9 +29,9 @@ typedef struct {
 } yk_world;
 
 enum { YK_MAX_JOINED = 256 }; /* workers that join a job, in all */
-enum {
-    YK_TRANSPORT_STOPPED = -1
-}; /* a code: a signal to another rank has ended the job before training began */
+/* Codes: a signal to another rank has ended the job before training began; of start(): this code minus a status (base/status.h),
+ * and error_text() is the whole error. */
+enum { YK_TRANSPORT_STOPPED = -1, YK_TRANSPORT_STATUS = -1000 };
 
 typedef struct {
     int peer;

@@ -63,9 +63,10 @@ static yk_status read_hosts(const char *hosts, list *out)
         uint64_t slots = 1;
         if (name < 1 + (size_t)bracket || name >= sizeof out->host->name || name + bracket > n ||
             (rest != at + n && (*rest != ':' || yk_digits(rest + 1, MAX_SLOTS, &slots) != at + n)) || !slots)
-            return yk_fail(YK_EUSAGE,
-                           "--hosts %s: the value must be a list such as a,b:2 (one process on a, two on b)",
-                           hosts);
+            return yk_fail(
+                YK_EUSAGE,
+                "--hosts %s: the value must be a list such as a,b:2 (one process on a, two on b), or [::1]:2",
+                hosts);
         st = add(out, at + bracket, name - bracket, (int)slots);
         at += n + (at[n] == ',');
     }

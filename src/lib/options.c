@@ -193,7 +193,7 @@ static yk_status ask_server(const char *address, const char *token_file, char **
         return st;
     yk_token_print(token, hex);
     if ((st = yk_comm_ask(address, token, 30.0, &text)))
-        return yk_fail(st, "--join %s: %s", address, yk_error());
+        return yk_fail(st, "--join: %s", yk_error());
     char *options = strstr(text, "\n\n");
     if (!options)
         st = yk_fail(YK_EDATA, "--join %s: the server runs a different version of yoke; use the same version",
