@@ -84,7 +84,7 @@ struct yk_observer {
     atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use `comm` */
 
     yk__telemetry_state telemetry;
-    yk_op *alive_op; /* on the chief: the last heartbeat to each rank; NULL: none yet */
+    yk_op *state_op; /* on the chief: the last heartbeat to each rank; NULL: none yet */
 
     yk_curve_point curve[YK__MAX_CURVE]; /* written by worker 0, after an evaluation */
     size_t ncurve;

@@ -361,7 +361,7 @@ void yk_observer_free(yk_observer *o)
     yk__telemetry_free(o);
     yk_mutex_destroy(&o->lock);
     free(o->shared_dir);
-    yk_free(o->alive_op);
+    yk_free(o->state_op);
     yk_free(o->host_of);
     free(o);
 }

@@ -39,19 +39,19 @@ void yk__telemetry_send(yk_observer *o)
     t->unreachable = st != YK_OK; /* training reports the loss of the chief */
 }
 
-void yk__telemetry_send_last(yk_observer *o)
+yk_status yk__telemetry_send_last(yk_observer *o, double timeout)
 {
     yk__telemetry_state *t = &o->telemetry;
-    if (t->unreachable ||
-        yk_comm_wait(o->c.comm, &t->op, 1, o->c.plan->server_timeout, "telemetry to be received"))
-        return;
+    yk_status st = yk_comm_wait(o->c.comm, &t->op, 1, timeout, "telemetry to be received");
+    if (st)
+        return st;
     compose(o, &o->self);
     t->out.last = true;
     yk_traffic *control = &t->out.report.traffic[YK_PURPOSE_CONTROL];
     control->sent += sizeof t->out;
     control->messages_sent++;
-    if (!send_message(o))
-        yk_comm_wait(o->c.comm, &t->op, 1, o->c.plan->server_timeout, "the last telemetry to be received");
+    st = send_message(o);
+    return st ? st : yk_comm_wait(o->c.comm, &t->op, 1, timeout, "the last telemetry to be received");
 }
 
 /* ---- receiving ---- */
@@ -217,24 +217,74 @@ void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out)
     yk_mutex_unlock(&o->lock);
 }
 
-/* Whether to wait for the last message of a peer. Processes that were refused when they tried to join never send one. */
-static bool is_awaited(const yk_observer *o, const yk__peer *p)
+/* Whether the job still succeeds if this rank is lost now, after the last step. */
+static bool may_be_lost(const yk_observer *o, int rank)
 {
-    return !p->over && !p->status.lost && (p->peer < o->c.ranks || p->known || p->status.steps > 0);
+    return o->c.plan->survives_loss && rank >= o->c.plan->servers;
 }
 
-void yk__telemetry_receive_last(yk_observer *o)
+yk_status yk__telemetry_wait(const yk_observer *o, int rank, yk_op *op, const char *what)
 {
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, o->c.plan->server_timeout);
+    const yk_status st = yk_comm_wait(o->c.comm, op, 1, o->c.plan->report_timeout, what);
+    return st == YK_ELOST && may_be_lost(o, rank) ? YK_OK : st;
+}
+
+/* Whether the last message of a peer may still come. Processes that were refused when they tried to join never send one. */
+static bool is_awaited(const yk_observer *o, const yk__peer *p)
+{
+    const bool rank = p->peer < o->c.ranks;
+    return !p->over && !p->status.lost && !yk_comm_is_dead(o->c.comm, p->peer) &&
+           (rank ? may_be_lost(o, p->peer) : p->known || p->status.steps > 0);
+}
+
+/* Waits for the last message of a rank without which the job fails. */
+static yk_status wait_for_last(yk_observer *o, yk__peer *p)
+{
+    yk_comm *c = o->c.comm;
+    yk_status st = YK_OK;
+    while (!st && !(p->known && p->newest.last)) {
+        if (!p->receiving)
+            st = yk_comm_recv(c, p->peer, TAG_TELEMETRY, YK_PURPOSE_CONTROL, &p->in, sizeof p->in, &p->op);
+        if (!st)
+            st = yk_comm_wait(c, &p->op, 1, o->c.plan->report_timeout, "the reports of the ranks");
+        p->receiving = false;
+        p->fresh = !st;
+        yk_mutex_lock(&o->lock);
+        publish(o, p);
+        yk_mutex_unlock(&o->lock);
+    }
+    return st;
+}
+
+yk_status yk__telemetry_receive_last(yk_observer *o)
+{
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, o->c.plan->report_timeout);
+    yk_status st = YK_OK;
     for (bool more = true; more;) {
         more = false;
         yk_mutex_lock(&o->lock);
-        receive_all(o);
         for (int i = 0; i < o->telemetry.npeers; i++)
-            more |= is_awaited(o, o->telemetry.peer[i]);
+            more |= is_awaited(o, o->telemetry.peer[i]); /* before: finds what a rank sent before it died */
+        receive_all(o);
         yk_mutex_unlock(&o->lock);
         more = more && yk_wait_poll(&w);
     }
+    for (int i = 1; !st && i < o->c.ranks; i++) {
+        yk__peer *p = yk__telemetry_peer(o, i);
+        const bool complete = p->status.lost || (p->known && p->newest.last);
+        if (!complete && !may_be_lost(o, i)) {
+            st = wait_for_last(o, p);
+        } else if (!complete) {
+            p->status.lost = true;
+            yk_note("rank %d was lost after the last step: its part of the report is incomplete", i);
+        }
+        yk_mutex_lock(&o->lock);
+        p->known = true; /* every rank has a report, with zeros if it was lost too early */
+        p->newest.report.process.rank = i;
+        p->newest.report.process.lost = p->status.lost;
+        yk_mutex_unlock(&o->lock);
+    }
+    return st;
 }
 
 yk_bytes_rate yk__telemetry_rate(const yk_observer *o, const yk_sample *own)

@@ -1,7 +1,7 @@
 /* Telemetry: statistics that the processes of a job send to the chief during training, so that one verdict covers all of
  * them.
  *
- *     rank 2   step step [send] step step step ... step [send] step ...   leave | last message | report
+ *     rank 2   step step [send] step step step ... step [send] step ...   leave | last message: its report (gather.c)
  *                            \                              \                        \
  *     rank 0   serving ....... [receive] ................... [receive] ......... receives the last messages
  *                                 \ verdict, progress line, live page, metrics
@@ -9,8 +9,8 @@
  * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 4 kB, with
  * its own tag, once a second, counted as YK_PURPOSE_CONTROL. The sampling thread decides when to send; between messages, the
  * cost per step is one atomic load. No process waits: a rank whose last message is still in transit skips one, and the chief
- * receives the messages that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message
- * replaces the report. The last message of a lost rank is kept, and the rank is marked as lost.
+ * receives the messages that have arrived. All ranks send: servers, replicas, and workers that joined. The latest message of a
+ * lost rank is kept, and the rank is marked as lost.
  *
  * The thread that may use `comm` calls these functions; any thread may call yk__telemetry_copy().
  */
@@ -73,9 +73,12 @@ void yk__telemetry_free(yk_observer *o);
 void yk__telemetry_send(yk_observer *o);
 void yk__telemetry_receive(yk_observer *o);
 
-/* At the end. A rank whose last message does not arrive in time is left out; that is not an error. */
-void yk__telemetry_send_last(yk_observer *o);
-void yk__telemetry_receive_last(yk_observer *o);
+/* At the end. If the job succeeds without a rank, it is lost if its last message does not arrive in time; without another one, the
+ * job fails. A worker that joined is left out. */
+yk_status yk__telemetry_send_last(yk_observer *o, double timeout);
+yk_status yk__telemetry_receive_last(yk_observer *o);
+/* On the chief: waits for a message to or from a rank, unless the rank is lost and the job succeeds without it. */
+yk_status yk__telemetry_wait(const yk_observer *o, int rank, yk_op *op, const char *what);
 
 /* The latest telemetry of the other processes, from any thread. The caller frees it. NULL, and *n_out 0: none. */
 yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out);
