@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "data/cells.h"
+#include "data/memory.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -100,17 +101,13 @@ static yk_status check_labels(const yk_frame *f, size_t rows)
     if (rows != f->rows)
         return yk_fail(YK_EUSAGE, "frame: %zu labels or weights, but %llu rows", rows,
                        (unsigned long long)f->rows);
-    for (size_t i = 0; i < rows; i++) {
-        if (f->weights && !(f->weights[i] >= 0.0f && isfinite(f->weights[i])))
-            return yk_fail(YK_EDATA, "frame: row %zu: weight %g is not a non-negative number", i,
-                           (double)f->weights[i]);
-        if (f->targets && !isfinite(f->targets[i]))
-            return yk_fail(YK_EDATA, "frame: row %zu: the label is NaN or infinite", i);
-    }
-    for (size_t i = 0; f->labels && i < rows; i++)
-        if (f->labels[i] < 0 || (f->nclasses && f->labels[i] >= (int32_t)f->nclasses))
-            return yk_fail(YK_EDATA, "frame: row %zu: label %d is not a class number", i, f->labels[i]);
-    return YK_OK;
+    uint32_t classes = f->nclasses;
+    const yk_rows given = {.n = rows,
+                           .label = (int32_t *)f->labels,
+                           .weight = (float *)f->weights,
+                           .target = (float *)f->targets};
+    const yk_status st = yk_memory_check_labels(&given, &classes);
+    return st ? yk_fail(st, "frame: %s", yk_error()) : YK_OK;
 }
 
 static yk_status take_options(yk_frame *f, const yk_frame_options *o)

@@ -27,19 +27,23 @@ static bool are_mixed(const int32_t *label, size_t n, uint32_t classes)
     return 2.0 * (double)changes > (1.0 - same) * (double)n;
 }
 
-static yk_status check_labels(yk_memory_data *m)
+yk_status yk_memory_check_labels(const yk_rows *rows, uint32_t *classes)
 {
     enum { MAX_CLASSES = 1 << 24 };
+    const int32_t end = *classes ? (int32_t)*classes : MAX_CLASSES;
     int32_t max = 1;
-    for (size_t i = 0; i < m->rows.n; i++) {
-        const int32_t label = m->rows.label[i];
-        if (label < 0 || label >= (m->classes ? (int32_t)m->classes : MAX_CLASSES))
-            return yk_fail(YK_EDATA, "row %zu: label %d is not a class from 0 to %d", i, label,
-                           (m->classes ? (int32_t)m->classes : MAX_CLASSES) - 1);
+    for (size_t i = 0; i < rows->n; i++) {
+        const int32_t label = rows->label ? rows->label[i] : 0;
+        const float w = yk_rows_weight(rows, i);
+        if (label < 0 || label >= end)
+            return yk_fail(YK_EDATA, "row %zu: label %d is not a class from 0 to %d", i, label, end - 1);
+        if (!(w >= 0.0f) || !isfinite(w))
+            return yk_fail(YK_EDATA, "row %zu: weight %g is not a non-negative number", i, (double)w);
+        if (rows->target && !isfinite(rows->target[i]))
+            return yk_fail(YK_EDATA, "row %zu: the label is NaN or infinite", i);
         max = label > max ? label : max;
     }
-    m->classes = m->classes ? m->classes : (uint32_t)max + 1;
-    m->mixed = are_mixed(m->rows.label, m->rows.n, m->classes);
+    *classes = *classes ? *classes : (uint32_t)max + 1;
     return YK_OK;
 }
 
@@ -206,19 +210,6 @@ static yk_status check_dense(const yk_rows *rows)
     return YK_OK;
 }
 
-/* Weights, and labels that are numbers. */
-static yk_status check_floats(const yk_rows *rows)
-{
-    for (size_t i = 0; i < rows->n; i++) {
-        const float w = yk_rows_weight(rows, i), y = yk_rows_target(rows, i);
-        if (!(w >= 0.0f) || !isfinite(w))
-            return yk_fail(YK_EDATA, "row %zu: weight %g is not a non-negative number", i, (double)w);
-        if (!isfinite(y))
-            return yk_fail(YK_EDATA, "row %zu: the label is NaN or infinite", i);
-    }
-    return YK_OK;
-}
-
 yk_status yk_memory_check(yk_memory_data *m)
 {
     const yk_rows *rows = &m->rows;
@@ -232,9 +223,8 @@ yk_status yk_memory_check(yk_memory_data *m)
     if (m->height && m->channels * m->height * m->width != rows->dim)
         return yk_fail(YK_EUSAGE, "images of %zu channels, %zux%zu pixels do not have %zu columns",
                        m->channels, m->height, m->width, rows->dim);
-    yk_status st = check_labels(m);
-    if (!st && (rows->weight || rows->target))
-        st = check_floats(rows);
+    yk_status st = yk_memory_check_labels(rows, &m->classes);
+    m->mixed = !st && are_mixed(rows->label, rows->n, m->classes);
     m->ascending = true;
     if (!st && rows->kind == YK_ROWS_SPARSE)
         st = m->key ? check_keyed(m) : check_sparse(m);
