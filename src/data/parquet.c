@@ -211,13 +211,21 @@ static yk_status pass(void *source, yk_fit *fit, const char *where)
 
 /* ---- the source */
 
-/* The columns that are used can be read in all files. */
+/* The columns that are used can be read in all files, and mean the same there. */
 static yk_status check_used(const parquet_source *s)
 {
     yk_status st = YK_OK;
-    for (size_t k = 0; k < s->cells.nused; k++)
-        for (size_t f = 0; f < s->base.files.n && !st; f++)
-            st = yk_parquet_readable(s->table[f].file, s->table[f].column[s->cells.used[k]]);
+    for (size_t k = 0; k < s->cells.nused; k++) {
+        const yk_schema_column *own = &s->cells.tabular.own->column[s->cells.used[k]];
+        for (size_t i = 0; i < s->base.files.n && !st; i++) {
+            const yk_parquet *f = s->table[i].file;
+            const size_t number = s->table[i].column[s->cells.used[k]];
+            if (!(st = yk_parquet_readable(f, number)) && yk__time_differs(f->column[number].type, own->type))
+                st = yk_fail(YK_EDATA,
+                             "%s: the column '%s' has the type %s, but %s in the first file: convert it",
+                             f->path, own->name, f->column[number].type, own->type);
+        }
+    }
     return st;
 }
 

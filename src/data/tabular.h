@@ -93,6 +93,8 @@ void yk_carried_fini(yk_carried *c);
 
 /* ---- internal */
 yk_status yk__tabular_match(yk_tabular *t);
+/* One of the types is a date or a timestamp, and the other means something else. */
+bool yk__time_differs(const char *type, const char *other);
 yk_status yk__tabular_types(const yk_tabular *t); /* after the types of the columns are known */
 yk_status
 yk__tabular_unique(const yk_tabular *t); /* two columns that a model would use have different names */

@@ -148,35 +148,39 @@ static char kind_of(const char *type)
     return !strncasecmp(type, "timestamp", 9) ? 's' : !strncasecmp(type, "date", 4) ? 'd' : 'n';
 }
 
+bool yk__time_differs(const char *type, const char *other)
+{
+    const char a = kind_of(type), b = kind_of(other);
+    return a && b && a != b && (a == 's' || a == 'd' || b == 's' || b == 'd');
+}
+
 yk_status yk__tabular_types(const yk_tabular *t)
 {
     const bool guessed = !strcmp(t->source->ops->name, "csv");
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *c = t->column[i];
         const char *type = t->own->column[i].type;
-        const char here = kind_of(type), there = c ? kind_of(c->type) : 0;
         char name[80];
-        if (!c || !yk_is_feature(c) || !here || !there || here == there)
+        if (!c || !yk_is_feature(c))
             continue;
+        const char here = kind_of(type), there = kind_of(c->type);
         yk_tabular_name(t, i, name);
-        const bool time = here == 's' || here == 'd' || there == 's' || there == 'd',
+        const bool time = yk__time_differs(type, c->type),
                    parsed = c->role == YK_COLUMN_NUMERIC && here == 't',     /* texts such as 2024-02-29 */
             numbers = !strcmp(type, "number") || !strcmp(c->type, "number"); /* CSV: days, perhaps */
         if (time && !parsed && !numbers)
             return yk_fail(YK_EDATA,
                            "%s: %s has the type %s here, but %s in the training data, which means something "
-                           "else: convert "
-                           "the column",
+                           "else: convert the column",
                            t->spec->text, name, type, c->type);
         if (time && numbers)
             yk_warn("%s: %s has the type %s here, but %s in the training data: %s as numbers are the %s "
                     "since 1970",
                     t->spec->text, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
                     here == 'd' || there == 'd' ? "days" : "seconds");
-        if (c->role == YK_COLUMN_CATEGORICAL && there == 't' && !guessed)
+        if (c->role == YK_COLUMN_CATEGORICAL && here == 'n' && there == 't' && !guessed)
             yk_warn("%s: %s has the type %s here, but %s in the training data: only values that are written "
-                    "alike are "
-                    "equal (7 is not 07)",
+                    "alike are equal (7 is not 07)",
                     t->spec->text, name, type, c->type);
     }
     return YK_OK;

@@ -361,6 +361,11 @@ def test_dates_and_refused_types():
     estimator.predict(frame.with_columns(day=pl.col("day").cast(pl.String)))
     raises("(day) has the type timestamp[us] here, but date in the training data",
            lambda: estimator.predict(frame.with_columns(day=pl.col("day").cast(pl.Datetime("us")))))
+    with tempfile.TemporaryDirectory() as directory:
+        frame.write_parquet(f"{directory}/1.parquet")
+        frame.with_columns(day=pl.col("day").cast(pl.Datetime("us"))).write_parquet(f"{directory}/2.parquet")
+        raises("2.parquet: the column 'day' has the type TIMESTAMP, but DATE in the first file",
+               lambda: yoke.train("logreg", f"parquet:{directory}?label=clicked&scale=standard", test="none", out="none"))
     table = frame.to_arrow().append_column("cost", pa.array([1] * 500, pa.decimal128(9, 2)))
     raises("column 10 (cost): values of the type decimal are not supported", lambda: weights((table, "clicked"), options))
     same(weights((frame, "clicked"), options), weights((table, "clicked"), {**options, "ignore": "cost"}))
