@@ -128,21 +128,9 @@ yk_status yk__snapshot_send(yk_server *s)
               : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
 }
 
-/* Sends s->control to all other servers. */
-static yk_status send_to_all(yk_server *s, const char *what)
-{
-    const yk__control *message = &s->control;
-    const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
-    yk_status st = YK_OK;
-    for (int i = 1; !st && i < s->config.servers; i++)
-        st = yk_comm_send_wait(s->config.comm, i, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                               s->config.control_timeout, what);
-    return st;
-}
-
-/* Waits for parts. Meanwhile this process sends heartbeats, checks those of servers, and sends what its workers have queued:
- * another server may need it to end the round that the snapshot includes. */
-static yk_status wait_for_parts(yk_server *s, int n)
+/* Waits for other servers. Meanwhile this process sends heartbeats, checks those of servers, and sends what its workers have queued:
+ * another server may need it to end its round before it sends its part, or receives a message of server 0. */
+static yk_status wait_for_servers(yk_server *s, yk_op *op, int n, const char *failed)
 {
     const yk_server_hooks *h = &s->config.hooks;
     const double began = yk_now();
@@ -150,7 +138,7 @@ static yk_status wait_for_parts(yk_server *s, int n)
     yk_status st = YK_OK;
     for (int i = 0; !st && i < n;) {
         bool received, busy;
-        if ((st = yk_comm_test(s->config.comm, &s->parts_op[i], &received)))
+        if ((st = yk_comm_test(s->config.comm, &op[i], &received)))
             break;
         if (received) {
             i++;
@@ -164,9 +152,23 @@ static yk_status wait_for_parts(yk_server *s, int n)
         if (h->on_tick)
             st = h->on_tick(h->context);
         if (!st && yk_now() - began > s->config.timeout)
-            st = yk_fail(YK_ELOST,
-                         "rank %d sent no snapshot within %.1f s: it has died, is hung, or cannot be reached",
-                         s->parts_op[i].peer, s->config.timeout);
+            st = yk_fail(YK_ELOST, "rank %d %s within %.1f s: it has died, is hung, or cannot be reached",
+                         op[i].peer, failed, s->config.timeout);
+    }
+    return st;
+}
+
+/* Sends s->control to all other servers. */
+static yk_status send_to_all(yk_server *s, const char *failed)
+{
+    const yk__control *message = &s->control;
+    const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
+    yk_status st = YK_OK;
+    for (int i = 1; !st && i < s->config.servers; i++) {
+        yk_op op;
+        st = yk_comm_send(s->config.comm, i, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes, &op);
+        if (!st)
+            st = wait_for_servers(s, &op, 1, failed);
     }
     return st;
 }
@@ -180,7 +182,7 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
         (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (s->parts_some ? YK__EVALUATES : 0));
     yk_status st = allocate_parts(s, whole, 0, s->config.servers);
     if (!st)
-        st = send_to_all(s, "a server to receive the request for a snapshot");
+        st = send_to_all(s, "did not receive the request for a snapshot");
     uint32_t *at = st ? NULL : s->parts + copy_part(s, s->config.table, 0, s->parts, false);
     array a;
     int n = 0;
@@ -189,7 +191,7 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
             st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * a.n * a.width,
                               &s->parts_op[n++]);
     s->parts_steps = yk_local_steps(s->config.table);
-    return st ? st : wait_for_parts(s, n);
+    return st ? st : wait_for_servers(s, s->parts_op, n, "sent no snapshot");
 }
 
 void yk_server_assemble(const yk_server *s, yk_local *whole)
@@ -286,7 +288,7 @@ yk_status yk_server_alive(yk_server *s)
 {
     s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
     /* after the end they receive nothing */
-    return s->over ? YK_OK : send_to_all(s, "a server to receive a heartbeat");
+    return s->over ? YK_OK : send_to_all(s, "did not receive a heartbeat");
 }
 
 yk_status yk_server_end(yk_server *s)
@@ -295,7 +297,7 @@ yk_status yk_server_end(yk_server *s)
         return YK_OK;
     s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_END};
     s->over = true;
-    return send_to_all(s, "a server to receive the end of the job");
+    return send_to_all(s, "did not receive the end of the job");
 }
 
 yk_status yk__control_round(yk_server *s)
@@ -305,7 +307,7 @@ yk_status yk__control_round(yk_server *s)
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].counts)
             message->peer[message->up.npush++] = (uint32_t)s->client[i].peer;
-    return send_to_all(s, "a server to receive the workers of a round");
+    return send_to_all(s, "did not receive the workers of a round");
 }
 
 static yk_status handle_round(yk_server *s)
