@@ -220,7 +220,7 @@ static void checkpoints_hold_all_groups(void **state)
     char *path = NULL;
     assert_int_equal(yk_dir_make(in_directory("run")), YK_OK);
     yk_checkpoint_arrays arrays;
-    yk_checkpoint_arrays_of(s, &arrays);
+    yk_checkpoint_arrays_of(s, &arrays, true);
     assert_int_equal(
         yk_checkpoint_write(in_directory("run"), "factor", NULL, &j.model, &arrays, &map, &p, &path), YK_OK);
     assert_int_equal(yk_checkpoint_remap(&arrays, &map), YK_OK);

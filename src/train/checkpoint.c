@@ -43,13 +43,14 @@ static void name_optimizers(const yk_local *store, char *out, size_t size)
         snprintf(out, size, "keyed=%s,dense=%s", first_name, yk_local_rule(store, last)->name);
 }
 
-void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out)
+void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out, bool decayed)
 {
     const int groups = yk_local_groups(store);
     out->n = 0;
     name_optimizers(store, out->optimizer, sizeof out->optimizer);
     for (int g = 0; g < groups; g++)
-        add_array(out, yk_local_group_of(store, g), g == 0, NULL, yk_local_table(store, g).w, YK_DTYPE_F32);
+        add_array(out, yk_local_group_of(store, g), g == 0, NULL,
+                  decayed ? yk_local_table(store, g).w : yk_local_raw(store, g).live.w, YK_DTYPE_F32);
     for (int g = 0; g < groups; g++) {
         const yk_group *group = yk_local_group_of(store, g);
         const yk_local_state raw = yk_local_raw(store, g);
@@ -289,9 +290,9 @@ static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *
     yk_checkpoint_arrays all;
     float *params[YK_MAX_GROUPS] = {0};
     yk_status st = YK_OK;
-    yk_checkpoint_arrays_of(store, &all);
+    yk_checkpoint_arrays_of(store, &all, false);
     for (int g = 0; !st && g < yk_local_groups(store); g++) {
-        params[g] = all.array[g].data = yk_local_raw(store, g).live.w;
+        params[g] = all.array[g].data;
         if (old) /* initial values of new features */
             st = remap(&all.array[g], keymap, yk_keymap_restore);
     }
@@ -383,7 +384,7 @@ static yk_status check_state(const char *path, const yk_safetensors *state, yk_l
         return st;
     yk_checkpoint_arrays want;
     size_t have = 0, wanted = 0, missing = 0;
-    yk_checkpoint_arrays_of(store, &want);
+    yk_checkpoint_arrays_of(store, &want, false);
     for (size_t i = 0; i < yk_safetensors_count(state); i++) {
         const yk_tensor *t = yk_safetensors_at(state, i);
         have += t->dtype == YK_DTYPE_F32 && !strstr(t->name, "raw_weights");

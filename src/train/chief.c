@@ -65,21 +65,28 @@ static yk_status evaluate_share(void *context, int me)
     return yk__evaluate(t, &t->evaluator[me], me, t->nevaluators, table);
 }
 
+static yk_status evaluate(chief *c)
+{
+    yk__trainer *t = c->t;
+    const snapshot *s = &c->snapshot;
+    yk_status st = YK_OK;
+    if (!s->due.eval)
+        return YK_OK;
+    if (s->parameters && yk__is_evaluated(t))
+        st = yk_team_run(c->evaluators, evaluate_share, c);
+    return st ? st : yk__score_evaluation(t, &s->at, s->due.extra);
+}
+
 static yk_status evaluate_and_save(void *context)
 {
     chief *c = context;
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
     const double began = yk_now();
-    if (!s->parameters)
-        return s->due.eval ? yk__score_evaluation(t, &s->at, s->due.extra) : YK_OK;
-    if (!s->initial)
+    if (s->parameters && !s->initial)
         yk_server_assemble(t->cluster.server, t->cluster.whole);
-    yk_status st = yk_local_quiesce(t->cluster.whole, 0);
-    if (!st && s->due.eval && yk__is_evaluated(t))
-        st = yk_team_run(c->evaluators, evaluate_share, c);
-    if (!st && s->due.eval)
-        st = yk__score_evaluation(t, &s->at, s->due.extra);
+    yk_status st = s->parameters ? yk_local_quiesce(t->cluster.whole, 0) : YK_OK;
+    st = st ? st : evaluate(c);
     s->eval_seconds = yk_now() - began;
     const double cpu = yk__thread_seconds();
     s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
@@ -134,6 +141,21 @@ static void saved(chief *c, const yk_progress_state *at)
     c->saved_late = at->late - c->t->resumed.late;
 }
 
+/* Copies the parameters of all servers. */
+static yk_status take(chief *c)
+{
+    yk__trainer *t = c->t;
+    snapshot *s = &c->snapshot;
+    yk_phases *p = t->evaluator->phases;
+    yk_phases_detail(p);
+    yk_phase_to(p, YK_PHASE_CHECKPOINT);
+    const double began = yk_now();
+    const yk_status st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->savable && !s->due.end);
+    s->stall = yk_now() - began;
+    yk_phase_to(p, YK_PHASE_OTHER);
+    return st;
+}
+
 static yk_status begin_snapshot(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
@@ -156,15 +178,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
         saved(c, &s->at);
     if (s->due.save)
         yk__save_begins(&t->schedule);
-    if (!st && s->parameters) {
-        yk_phases_detail(t->evaluator->phases);
-        yk_phase_to(t->evaluator->phases, YK_PHASE_CHECKPOINT);
-        const double began = yk_now();
-        st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->savable && !due.end);
-        s->stall = yk_now() - began;
-        yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
-    }
-    return st;
+    return st || !s->parameters ? st : take(c);
 }
 
 /* Sends heartbeats to the other processes while they wait for the snapshot. */

@@ -240,6 +240,19 @@ void yk__cluster_free(yk__trainer *t)
     t->result->dispensable = t->plan->trains && !k->joined && t->plan->survives_loss;
 }
 
+yk_status yk__broadcast(const yk__trainer *t, int root, int first, int count, char **data, uint64_t *bytes,
+                        const char *what)
+{
+    const double limit = t->plan->startup_timeout;
+    yk_comm *c = t->cluster.comm;
+    yk_status st = yk_comm_broadcast_range(c, root, first, count, bytes, sizeof *bytes, limit, what);
+    if (st || !*bytes)
+        return st;
+    if (t->cluster.rank != root && !(*data = malloc(*bytes)))
+        return yk_fail_memory(*bytes, what);
+    return yk_comm_broadcast_range(c, root, first, count, *data, *bytes, limit, what);
+}
+
 /* ---- the data: each process that trains reads a part of the files and broadcasts it to the others ---- */
 
 static yk_status gather_rows(void *trainer, yk_rows *rows)
@@ -257,16 +270,10 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
     for (int w = 0; !st && w < t->plan->clients; w++) {
         const int root = t->plan->first_client + w;
         uint64_t size = bytes;
-        char *part = mine;
+        char *part = k->rank == root ? mine : NULL;
         yk_rows from;
-        if ((st = yk_comm_broadcast_range(k->comm, root, t->plan->first_client, t->plan->clients, &size,
-                                          sizeof size, t->plan->startup_timeout, "a part of the data")))
-            break;
-        if (k->rank != root && !(part = malloc(size)))
-            st = yk_fail_memory(size, "another process's part of the data");
-        if (!st)
-            st = yk_comm_broadcast_range(k->comm, root, t->plan->first_client, t->plan->clients, part, size,
-                                         t->plan->startup_timeout, "a part of the data");
+        st = yk__broadcast(t, root, t->plan->first_client, t->plan->clients, &part, &size,
+                           "a part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
                 yk_rows_init(&all, from.kind, from.dim);

@@ -57,56 +57,55 @@ static yk_status continue_schema(yk__trainer *t, yk_source_options *o)
 }
 
 /* Of a table, or what is known about other formats. The source owns its texts. */
-static yk_schema plain_schema(const yk_source *s)
+static yk_schema schema_of(const yk_source *s)
 {
-    return s->schema ? *s->schema : (yk_schema){.format = (char *)yk_source_format(s), .options = s->kept};
-}
-
-/* The schema as JSON, with what is known about images. */
-static yk_status write_schema(yk__trainer *t)
-{
-    const yk_source *s = t->train.source;
-    yk_schema all = plain_schema(s);
-    char standardize[YK_STANDARDIZE_TEXT];
-    yk_net_options_standardize_text(&t->model->shape.net, standardize);
+    yk_schema all =
+        s->schema ? *s->schema : (yk_schema){.format = (char *)yk_source_format(s), .options = s->kept};
     if (s->height) {
         all.height = s->height;
         all.width = s->width;
         all.channels = s->channels;
         all.fit = (char *)s->fit;
-        all.standardize = standardize;
     }
-    t->schema_text = yk_schema_write(&all);
-    return t->schema_text ? YK_OK : yk_fail_memory(1000, "the schema");
+    return all;
 }
 
 yk_status yk__schema_keep(yk__trainer *t)
 {
-    return t->cluster.rank == 0 ? write_schema(t) : YK_OK;
-}
-
-static yk_status broadcast(yk__trainer *t, void *buf, size_t bytes)
-{
-    return yk_comm_broadcast(t->cluster.comm, buf, bytes, t->plan->startup_timeout, "the schema of the data");
+    const yk_source *s = t->train.source;
+    if (t->cluster.rank != 0)
+        return YK_OK;
+    yk_schema all = schema_of(s);
+    char standardize[YK_STANDARDIZE_TEXT];
+    yk_net_options_standardize_text(&t->model->shape.net, standardize);
+    if (s->height)
+        all.standardize = standardize;
+    t->schema_text = yk_schema_write(&all);
+    return t->schema_text ? YK_OK : yk_fail_memory(1000, "the schema");
 }
 
 /* From the chief to all. If the chief cannot open the data, the others find out why by themselves. */
 static yk_status share_schema(yk__trainer *t, const yk_source *s)
 {
-    const yk_schema plain = s ? plain_schema(s) : (yk_schema){0};
+    const yk_schema plain = s ? schema_of(s) : (yk_schema){0};
     char *text = plain.ncolumns || plain.options ? yk_schema_write(&plain) : NULL;
     uint64_t bytes = text ? strlen(text) + 1 : 0;
     yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
-    yk_status st = broadcast(t, &bytes, sizeof bytes);
-    if (!st && bytes && !text && !(text = malloc(bytes)))
-        st = yk_fail_memory(bytes, "the schema of the data");
-    if (!st && bytes)
-        st = broadcast(t, text, bytes);
+    yk_status st = yk__broadcast(t, 0, 0, t->cluster.ranks, &text, &bytes, "the schema of the data");
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
     if (!st && bytes && t->cluster.rank != 0)
         st = yk_schema_parse(text, "the chief", &t->schema);
     free(text);
     return st;
+}
+
+static yk_status open_continued(yk__trainer *t, const yk_memory_data *memory, yk_source_options *o,
+                                yk_source **out)
+{
+    const yk_status st = continue_schema(t, o);
+    return st       ? st
+           : memory ? yk_source_from_memory(memory, o, out)
+                    : yk_source_open(t->config->data, YK_SPLIT_TRAIN, o, out);
 }
 
 /* Opens the training data, from memory or by --data, with the schema that all processes use. *out is NULL on servers other than
@@ -117,11 +116,8 @@ static yk_status open_with_schema(yk__trainer *t, const yk_memory_data *memory, 
     const bool alone = t->plan->alone || t->cluster.joined || t->caller->data,
                chief = alone || t->cluster.rank == 0;
     yk_source_options mine = *o;
-    yk_status st = chief ? continue_schema(t, &mine) : YK_OK;
     *out = NULL;
-    if (!st && chief)
-        st = memory ? yk_source_from_memory(memory, &mine, out)
-                    : yk_source_open(t->config->data, YK_SPLIT_TRAIN, &mine, out);
+    yk_status st = chief ? open_continued(t, memory, &mine, out) : YK_OK;
     if (!alone) {
         const yk_status shared = share_schema(t, *out);
         st = st ? st : shared;
@@ -259,12 +255,8 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
                                 yk_source_options *o, yk_dataset *out)
 {
     const yk_source *like = t->train.source;
-    const yk_schema images = {.format = (char *)yk_source_format(like),
-                              .options = like->kept,
-                              .height = like->height,
-                              .width = like->width,
-                              .channels = like->channels,
-                              .fit = (char *)like->fit};
+    yk_schema images = schema_of(like);
+    images.options = like->kept;
     o->shape_only = false;
     o->schema = like->schema;
     o->images = &images;
@@ -439,6 +431,14 @@ yk_status yk__fields_of(const yk__trainer *t, uint32_t *out)
     return !st && t->validated ? check_fields(&t->train, &t->validation) : st;
 }
 
+static yk_status remap_sets(yk__trainer *t)
+{
+    yk_status st = yk_dataset_remap_keys(&t->train, &t->keymap);
+    if (!st && t->tested)
+        st = yk_dataset_remap_keys(&t->test, &t->keymap);
+    return !st && t->validated ? yk_dataset_remap_keys(&t->validation, &t->keymap) : st;
+}
+
 yk_status yk__sort_keys(yk__trainer *t)
 {
     /* without copies, remapping the keys of a stream costs more than it gains */
@@ -458,10 +458,7 @@ yk_status yk__sort_keys(yk__trainer *t)
     t->remap = &t->keymap;
     if (t->model->bias_key != UINT32_MAX)
         t->model->bias_key = yk_keymap_id(&t->keymap, t->model->bias_key);
-    st = yk_dataset_remap_keys(&t->train, &t->keymap);
-    if (!st && t->tested)
-        st = yk_dataset_remap_keys(&t->test, &t->keymap);
-    return !st && t->validated ? yk_dataset_remap_keys(&t->validation, &t->keymap) : st;
+    return remap_sets(t);
 }
 
 /* ---- the feed ---- */

@@ -176,6 +176,16 @@ static yk_status keep_best(yk__trainer *t)
     return YK_OK;
 }
 
+static yk_status check_losses(const yk__trainer *t, uint64_t step)
+{
+    const yk_result *r = t->result;
+    if (t->tested && !(r->test.loss <= yk__max_loss(t)))
+        return yk__diverged(t, "the test loss", r->test.loss, step);
+    if (t->validated && !(r->validation.loss <= yk__max_loss(t)))
+        return yk__diverged(t, "the validation loss", r->validation.loss, step);
+    return YK_OK;
+}
+
 yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool extra)
 {
     yk_result *r = t->result;
@@ -191,13 +201,9 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool
     r->validated = t->validated;
     if (at->period_examples)
         r->train_loss = at->period_loss / (double)at->period_examples;
-    if (t->tested && !(r->test.loss <= yk__max_loss(t)))
-        return yk__diverged(t, "the test loss", r->test.loss, at->step);
-    if (t->validated && !(r->validation.loss <= yk__max_loss(t)))
-        return yk__diverged(t, "the validation loss", r->validation.loss, at->step);
-    if (!t->validated ||
-        (t->result->resumed_from && at->step == t->result->resumed_from && !at->period_examples))
-        return YK_OK; /* that step was evaluated before it was saved */
+    if ((st = check_losses(t, at->step)) || !t->validated ||
+        (r->resumed_from && at->step == r->resumed_from && !at->period_examples))
+        return st; /* that step was evaluated before it was saved */
     st = yk__select(s, at->step, extra, &r->validation, &r->test);
     return st || !s->best.improved ? st : keep_best(t);
 }
@@ -261,7 +267,7 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
     yk_checkpoint_arrays a;
     if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
         return YK_OK;
-    yk_checkpoint_arrays_of(parameters, &a);
+    yk_checkpoint_arrays_of(parameters, &a, true);
     yk_status st = yk__write_checkpoint(t, &a, p);
     return st ? st : yk_checkpoint_remap(&a, t->remap);
 }

@@ -66,15 +66,25 @@ static int worker_status(void *trainer, yk_worker_status *out, int max)
 
 /* ---- the observer ---- */
 
+/* Those of the keyed groups and that of the network, if there are both; else that of the first group. */
+static void set_optimizers(const yk__trainer *t, yk_observer_config *c)
+{
+    const int keyed = yk_model_first_group(t->model, true), dense = yk_model_first_group(t->model, false);
+    c->optim = &t->group[keyed >= 0 ? keyed : dense].optim;
+    if (keyed < 0)
+        return;
+    c->dense_optim = dense >= 0 ? &t->group[dense].optim : NULL;
+    for (int g = keyed + 1, n = 0; g < t->model->ngroups; g++)
+        if (t->model->group[g].keyed)
+            c->keyed_optim[n++] = &t->group[g].optim;
+}
+
 yk_status yk__observe(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    const int keyed = yk_model_first_group(t->model, true), dense = yk_model_first_group(t->model, false);
     yk_observer_config c = {.config = t->config,
                             .plan = t->plan,
                             .model = t->model,
-                            .optim = &t->group[keyed >= 0 ? keyed : dense].optim,
-                            .dense_optim = keyed >= 0 && dense >= 0 ? &t->group[dense].optim : NULL,
                             .comm = k->comm,
                             .rank = k->rank,
                             .ranks = k->ranks,
@@ -98,9 +108,7 @@ yk_status yk__observe(yk__trainer *t)
                             .work = work,
                             .staleness = staleness,
                             .worker_status = k->server ? worker_status : NULL};
-    for (int g = keyed + 1, n = 0; keyed >= 0 && g < t->model->ngroups; g++)
-        if (t->model->group[g].keyed)
-            c.keyed_optim[n++] = &t->group[g].optim;
+    set_optimizers(t, &c);
     yk_status st = yk_observer_create(&c, &t->observer);
     if (!st)
         st = yk_observer_open(t->observer);

@@ -132,16 +132,11 @@ static yk_status broadcast_progress(yk__trainer *t, bool *found, yk_progress_sta
 /* From the chief's replica to all others. */
 static yk_status broadcast_parameters(yk__trainer *t, uint64_t step)
 {
+    yk_checkpoint_arrays all;
     yk_status st = YK_OK;
-    for (int g = 0; !st && g < t->model->ngroups; g++) {
-        const yk_local_state s = yk_local_raw(t->local, g);
-        const size_t bytes = yk_group_floats(&t->model->group[g]) * sizeof(float);
-        st = broadcast(t, s.live.w, bytes);
-        for (int i = 0; !st && i < yk_local_rule(t->local, g)->slots; i++)
-            st = broadcast(t, s.live.s[i], bytes);
-        if (!st && s.touched)
-            st = broadcast(t, s.touched, bytes);
-    }
+    yk_checkpoint_arrays_of(t->local, &all, false);
+    for (size_t i = 0; !st && i < all.n; i++)
+        st = broadcast(t, all.array[i].data, all.array[i].size * sizeof(float));
     if (!st)
         yk_local_restore(t->local, step);
     return st;
@@ -215,6 +210,24 @@ static yk_status scatter(const yk__trainer *t)
     return st;
 }
 
+/* On all ranks: where the run continues. */
+static void set_progress(yk__trainer *t, const yk_progress_state *p)
+{
+    t->step = t->result->resumed_from = p->step;
+    yk__saved(&t->schedule, t->step);
+    yk__evaluated(&t->schedule, UINT64_MAX); /* this process has not evaluated it */
+    t->epoch = p->epoch;
+    if (t->selection.monitor) {
+        t->selection.best = p->best;
+        yk__set_reductions(t, yk_local_set_reductions);
+        yk__follow_evaluation(t); /* the run may have been stopped */
+    }
+    if (t->plan->whole || t->cluster.rank == 0) {
+        t->evaluator->period_loss = p->period_loss;
+        t->evaluator->period_examples = p->period_examples;
+    }
+}
+
 static yk_status distribute(yk__trainer *t, bool found)
 {
     yk__cluster *k = &t->cluster;
@@ -226,19 +239,7 @@ static yk_status distribute(yk__trainer *t, bool found)
         st = scatter(t);
     if (st || !found)
         return st;
-    t->step = t->result->resumed_from = p->step;
-    yk__saved(&t->schedule, t->step);
-    yk__evaluated(&t->schedule, UINT64_MAX); /* this process has not evaluated it */
-    t->epoch = p->epoch;
-    if (t->selection.monitor) {
-        t->selection.best = p->best;
-        yk__set_reductions(t, yk_local_set_reductions);
-        yk__follow_evaluation(t); /* the run may have been stopped */
-    }
-    if (t->plan->whole || k->rank == 0) {
-        t->evaluator->period_loss = p->period_loss;
-        t->evaluator->period_examples = p->period_examples;
-    }
+    set_progress(t, p);
     st = restore_feed(t, p);
     return st || !k->server || k->rank != 0 ? st : restore_assignment(t, p);
 }

@@ -42,7 +42,7 @@ yk_status yk__saver_begin(yk__saver *s, yk_local *store, const yk_progress_state
     s->at = *p;
     if (st)
         return st;
-    yk_checkpoint_arrays_of(store, &s->from);
+    yk_checkpoint_arrays_of(store, &s->from, true);
     if (last || !allocate(s))
         return YK_OK;
     float *at = s->memory;

@@ -13,6 +13,11 @@ yk_status yk__share_facts(yk__trainer *t);   /* about the data; all ranks then h
 yk_status yk__cluster_ready(yk__trainer *t); /* when training begins */
 void yk__cluster_free(yk__trainer *t);
 
+/* From rank `root` to the ranks first .. first + count - 1, of which this process is one: *bytes bytes at *data, which is allocated on
+ * the others (free it with free()) unless there are none. */
+yk_status yk__broadcast(const yk__trainer *t, int root, int first, int count, char **data, uint64_t *bytes,
+                        const char *what);
+
 /* stores.c */
 /* Creates the parameters that this process owns, with their initial values, and its access to those of others. */
 yk_status yk__make_parameters(yk__trainer *t);

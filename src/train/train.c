@@ -93,17 +93,26 @@ static yk_status find_start(yk__trainer *t)
     return st;
 }
 
+/* The data, and the options that depend on it. */
+static yk_status prepare_data(yk__trainer *t, yk_net_options *net)
+{
+    const yk_config *c = t->config;
+    yk_status st;
+    if ((c->loss && (st = yk_loss_find(c->loss, &t->loss))) ||
+        (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = yk__net_options_of(c, net)) ||
+        (st = yk__load_data(t)) || (st = find_start(t)) || (st = yk__share_facts(t)) ||
+        (st = yk__warm_start_check(&t->start, &t->train)))
+        return st;
+    return yk__net_channels(&t->train, c->data, t->facts.channels, net);
+}
+
 /* Data, model and parameter groups; --dry-run ends here. */
 static yk_status make_model(yk__trainer *t)
 {
     const yk_config *c = t->config;
     yk_net_options net;
-    yk_status st;
-    if ((c->loss && (st = yk_loss_find(c->loss, &t->loss))) ||
-        (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = yk__net_options_of(c, &net)) ||
-        (st = yk__load_data(t)) || (st = find_start(t)) || (st = yk__share_facts(t)) ||
-        (st = yk__warm_start_check(&t->start, &t->train)) ||
-        (st = yk__net_channels(&t->train, c->data, t->facts.channels, &net)))
+    yk_status st = prepare_data(t, &net);
+    if (st)
         return st;
     t->result->load_seconds = yk_now() - t->caller->started;
     if (net.standardize)

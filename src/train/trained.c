@@ -16,62 +16,81 @@
 
 /* ---- the file ---- */
 
+/* The metadata of a model. */
+typedef struct {
+    yk_pair pair[16];
+    char text[16][YK_STANDARDIZE_TEXT];
+    size_t n;
+} metadata;
+
+static void add_text(metadata *m, const char *key, const char *value)
+{
+    m->pair[m->n++] = (yk_pair){key, value};
+}
+
+static void add_number(metadata *m, const char *key, uint64_t value)
+{
+    snprintf(m->text[m->n], sizeof m->text[0], "%" PRIu64, value);
+    add_text(m, key, m->text[m->n]);
+}
+
+static void describe(const yk_model *model, const char *name, const char *schema, uint64_t step, metadata *m)
+{
+    const yk_model_shape *shape = &model->shape;
+    m->n = 0;
+    add_text(m, "format_version", TEXT(YK__MODEL_FORMAT));
+    add_text(m, "model", name);
+    add_number(m, "dim", shape->dim);
+    add_number(m, "classes", shape->classes);
+    add_number(m, "kind", shape->kind);
+    add_number(m, "bias", shape->bias);
+    add_number(m, "step", step);
+    add_text(m, "yoke", YK_VERSION);
+    snprintf(m->text[m->n], sizeof m->text[0], "%zux%zux%zu", shape->channels, shape->height, shape->width);
+    add_text(m, "image", m->text[m->n]);
+    yk_net_options_standardize_text(&shape->net, m->text[m->n]);
+    add_text(m, "standardize", m->text[m->n]);
+    if (shape->fields > 1)
+        add_number(m, "fields", shape->fields);
+    if (shape->fields > 1 && shape->positional)
+        add_text(m, "fields_by", "position");
+    if (shape->hashed)
+        add_text(m, "hashed", "1");
+    if (shape->not_hashed)
+        add_text(m, "not_hashed", "1");
+    if (strcmp(model->loss->name, model->ops->loss))
+        add_text(m, "loss", model->loss->name);
+    if (schema)
+        add_text(m, "schema", schema);
+}
+
 yk_status yk__model_write(const char *dir, const char *file, const char *name, const char *schema,
                           const yk_model *m, float *const *params, uint64_t step)
 {
     yk_tensor t[YK_MAX_TENSORS] = {0};
     float *data[YK_MAX_TENSORS] = {0};
+    metadata meta;
     yk_status st = YK_OK;
     for (int i = 0; !st && i < m->ntensors; i++) {
         const yk_model_tensor *from = &m->tensor[i];
         float *own = params[from->group];
-        const float *at = own + from->offset;
-        if (from->transposed) {
-            if (!(data[i] = yk_alloc(from->size, sizeof(float), "a checkpoint"))) {
-                st = YK_ESYSTEM;
-                break;
-            }
-            yk_model_export(m, i, own, data[i]);
-            at = data[i];
-        }
-        t[i] = (yk_tensor){.name = from->name, .dtype = YK_DTYPE_F32, .rank = (size_t)from->rank, .data = at};
+        t[i] = (yk_tensor){.name = from->name,
+                           .dtype = YK_DTYPE_F32,
+                           .rank = (size_t)from->rank,
+                           .data = own + from->offset};
         for (int r = 0; r < from->rank; r++)
             t[i].shape[r] = from->shape[r];
+        if (!from->transposed)
+            continue;
+        t[i].data = data[i] = yk_alloc(from->size, sizeof(float), "a checkpoint");
+        if (data[i])
+            yk_model_export(m, i, own, data[i]);
+        else
+            st = YK_ESYSTEM;
     }
-    char dim[24], classes[16], fields[16], step_text[24], kind[8], image[80],
-        standardize[YK_STANDARDIZE_TEXT];
-    snprintf(image, sizeof image, "%zux%zux%zu", m->shape.channels, m->shape.height, m->shape.width);
-    yk_net_options_standardize_text(&m->shape.net, standardize);
-    snprintf(dim, sizeof dim, "%zu", m->shape.dim);
-    snprintf(classes, sizeof classes, "%u", m->shape.classes);
-    snprintf(fields, sizeof fields, "%u", m->shape.fields);
-    snprintf(step_text, sizeof step_text, "%" PRIu64, step);
-    snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    yk_pair meta[16] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
-                        {"model", name},
-                        {"dim", dim},
-                        {"classes", classes},
-                        {"kind", kind},
-                        {"bias", m->shape.bias ? "1" : "0"},
-                        {"step", step_text},
-                        {"yoke", YK_VERSION},
-                        {"image", image},
-                        {"standardize", standardize}};
-    size_t n = 10;
-    if (m->shape.fields > 1)
-        meta[n++] = (yk_pair){"fields", fields};
-    if (m->shape.fields > 1 && m->shape.positional)
-        meta[n++] = (yk_pair){"fields_by", "position"};
-    if (m->shape.hashed)
-        meta[n++] = (yk_pair){"hashed", "1"};
-    if (m->shape.not_hashed)
-        meta[n++] = (yk_pair){"not_hashed", "1"};
-    if (strcmp(m->loss->name, m->ops->loss))
-        meta[n++] = (yk_pair){"loss", m->loss->name};
-    if (schema)
-        meta[n++] = (yk_pair){"schema", schema};
+    describe(m, name, schema, step, &meta);
     if (!st)
-        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, n);
+        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta.pair, meta.n);
     for (int i = 0; i < m->ntensors; i++)
         yk_free(data[i]);
     return st;
@@ -351,7 +370,7 @@ yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap 
 {
     yk_checkpoint_arrays all;
     size_t n = 0;
-    yk_checkpoint_arrays_of(store, &all);
+    yk_checkpoint_arrays_of(store, &all, true);
     for (size_t i = 0; i < all.n; i++)
         n += is_state(&all.array[i]) ? all.array[i].size : 0;
     m->state = yk_alloc(n + 1, sizeof *m->state, "the optimizer's state");
@@ -365,7 +384,7 @@ yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap 
 yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, const yk_keymap *keymap)
 {
     yk_checkpoint_arrays all;
-    yk_checkpoint_arrays_of(store, &all);
+    yk_checkpoint_arrays_of(store, &all, true);
     if (strcmp(from->optimizer, all.optimizer))
         return yk_fail(
             YK_EUSAGE,
