@@ -87,51 +87,43 @@ static void torch_flatten(const yk__layer *l, FILE *to)
     fprintf(to, "Flatten()");
 }
 
+#define ELEMENTWISE .shape = yk__same_shape, .forward = forward, .backward = backward
+
 /* Where relu outputs 0 the gradient is 0, so that overwriting the value loses nothing. tanh preserves the sign, which is what
  * relu reads; so does dropout where the gradient is not 0. */
-const yk__layer_ops yk__relu_ops = {.name = "relu",
+const yk__layer_ops yk__relu_ops = {ELEMENTWISE,
+                                    .name = "relu",
                                     .torch = torch,
                                     .parse = no_args,
-                                    .shape = yk__same_shape,
-                                    .forward = forward,
-                                    .backward = backward,
                                     .backward_reads = YK__SIGNS,
                                     .elementwise = YK__ACTIVATION,
                                     .preserves = YK__ALL_VALUES,
                                     .activation = YK_RELU};
-const yk__layer_ops yk__tanh_ops = {.name = "tanh",
+const yk__layer_ops yk__tanh_ops = {ELEMENTWISE,
+                                    .name = "tanh",
                                     .torch = torch,
                                     .parse = no_args,
-                                    .shape = yk__same_shape,
-                                    .forward = forward,
-                                    .backward = backward,
                                     .backward_reads = YK__ALL_VALUES,
                                     .elementwise = YK__ACTIVATION,
                                     .preserves = YK__SIGNS,
                                     .activation = YK_TANH};
-const yk__layer_ops yk__sigmoid_ops = {.name = "sigmoid",
+const yk__layer_ops yk__sigmoid_ops = {ELEMENTWISE,
+                                       .name = "sigmoid",
                                        .torch = torch,
                                        .parse = no_args,
-                                       .shape = yk__same_shape,
-                                       .forward = forward,
-                                       .backward = backward,
                                        .backward_reads = YK__ALL_VALUES,
                                        .elementwise = YK__ACTIVATION,
                                        .activation = YK_SIGMOID};
-const yk__layer_ops yk__dropout_ops = {.name = "dropout",
+const yk__layer_ops yk__dropout_ops = {ELEMENTWISE,
+                                       .name = "dropout",
                                        .torch = torch_dropout,
                                        .parse = parse_dropout,
-                                       .shape = yk__same_shape,
-                                       .forward = forward,
-                                       .backward = backward,
                                        .elementwise = YK__DROPOUT,
                                        .preserves = YK__SIGNS};
-const yk__layer_ops yk__flatten_ops = {.name = "flatten",
+const yk__layer_ops yk__flatten_ops = {ELEMENTWISE,
+                                       .name = "flatten",
                                        .torch = torch_flatten,
                                        .parse = no_args,
-                                       .shape = yk__same_shape,
-                                       .forward = forward,
-                                       .backward = backward,
                                        .elementwise = YK__COPY,
                                        .preserves = YK__ALL_VALUES,
                                        .flat_output = true};
