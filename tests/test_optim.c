@@ -251,7 +251,7 @@ static void stale_steps_are_revised(void **state)
                              before = sqrt((double)old_s[at + j]);
                 if (kind == YK_ADAGRAD)
                     more = more_of(g[k * width + j], (float)behind, old_s[at + j], &o);
-                const double sum = (double)old_s[at + j] + fmax(more, 0.0),
+                const double old_sum = (double)old_s[at + j], sum = fmax(old_sum + more, 0.9 * old_sum),
                              right = (double)old[at + j] + (1.0 - before / sqrt(sum)) * behind -
                                      (double)o.lr * (double)g[k * width + j] / sqrt(sum);
                 assert_close((double)s[1][0][at + j], sum, 1e-4 * sum, "sum", rule->name, isa, k);

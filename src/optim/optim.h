@@ -11,10 +11,12 @@
  * weights have missed (store/local_decay.c), so that they converge to the optimum of the regularized loss.
  *
  * Stale gradients (adagrad, rowwise-adagrad): others have changed w since it was read. B, the sum of their gradients, follows from
- * how far w has moved. If B and G point in the same direction, s grows as if they were one gradient, and the steps of the others are
- * shortened accordingly (AdaptiveRevision: McMahan, Streeter 2014):
+ * how far w has moved. s changes as if B and G were one gradient, and the steps of the others are revised accordingly
+ * (AdaptiveRevision: McMahan, Streeter 2014):
  *
- *     B = (read - w) sqrt(s) / lr;  s' = s + max(0, G^2 + 2 G B);  w += (lr / sqrt(s) - lr / sqrt(s')) B - lr G / sqrt(s')
+ *     B = (read - w) sqrt(s) / lr;  s' = max(s + G^2 + 2 G B, 0.9 s);  w += (lr / sqrt(s) - lr / sqrt(s')) B - lr G / sqrt(s')
+ *
+ * s may shrink: if G and B are noise, positive and negative products must cancel. s would otherwise grow by far too much.
  *
  * The functions are pure. The caller decides which threads may work on the same memory.
  */
@@ -70,6 +72,9 @@ typedef struct {
 /* The curvature of the log-loss, p (1 - p), on average. */
 #define YK_CURVATURE 0.2
 
+/* The share of a sum of squares that a revision keeps at least. */
+#define YK_SUM_KEPT 0.9f
+
 /* How the state of copies is merged. */
 typedef enum {
     YK_MERGE_NONE, /* there is none */
@@ -98,11 +103,11 @@ typedef struct {
     bool normalizes;    /* its steps become smaller where gradients are large */
     bool accumulates;   /* its first slot is a sum of squares, which begins at yk_optim_config.initial */
     yk_optim_velocity velocity;
-    /* Its steps do not depend on the size of gradients: the sum of m gradients moves as far as one. */
+    /* Its steps do not depend on the size of gradients: the sum of m gradients moves as far as one, and stale gradients need no
+     * warm-up (store/local_stale.c). */
     bool scale_free;
     bool derives;   /* the weight follows from its state, which divides by the learning rate */
     bool per_key;   /* one step size for the vector of a key */
-    bool warms_up;  /* with stale gradients, its first steps must be smaller (store/local_stale.c) */
     bool decoupled; /* l2 shrinks the weights by lr * l2 in each step, and is not part of the gradient */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);

@@ -15,28 +15,26 @@
  *   state      slot_name and slot_merge of up to two slots
  *   lr, eps    the defaults
  *   normal     normalizes        initial    accumulates        velocity   velocity        sum        scale_free
- *   derived    derives           key        per_key            warm-up    warms_up        decoupled  decoupled */
+ *   derived    derives           key        per_key            decoupled  decoupled */
 /* clang-format off */
 #define OPTIMIZERS(ROW)                                                                                                                   \
-    /*                                    state                                              lr     eps    normal initial velocity        sum    derived key    warm-up decoupled */ \
-    ROW(sgd,      YK_SGD,      "sgd",      NULL,          YK_MERGE_NONE, NULL,          YK_MERGE_NONE,        0.1,   1e-10, false, false, YK_VELOCITY_NONE, false, false, false, true, false)  \
-    ROW(momentum, YK_MOMENTUM, "momentum", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false, false, true, false)  \
-    ROW(adagrad,  YK_ADAGRAD,  "adagrad",  "sum_squares", YK_MERGE_SUM,  NULL,          YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, false, true, false)  \
-    ROW(adam,     YK_ADAM,     "adam",     "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false, false, false, false) \
-    ROW(ftrl,     YK_FTRL,     "ftrl",     "z",           YK_MERGE_SUM,  "n",           YK_MERGE_SUM,         0.1,   1e-10, true,  false, YK_VELOCITY_NONE, false, true,  false, true, false)  \
-    ROW(rowwise,  YK_ROWWISE,  "rowwise-adagrad", "sum_squares", YK_MERGE_SUM, NULL,    YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, true,  true, false) \
-    ROW(nesterov, YK_NESTEROV, "nesterov", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false, false, true, false)  \
-    ROW(adamw,    YK_ADAMW,    "adamw",    "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false, false, false, true)
+    /*                                    state                                              lr     eps    normal initial velocity        sum    derived key decoupled */ \
+    ROW(sgd,      YK_SGD,      "sgd",      NULL,          YK_MERGE_NONE, NULL,          YK_MERGE_NONE,        0.1,   1e-10, false, false, YK_VELOCITY_NONE, false, false,   false, false) \
+    ROW(momentum, YK_MOMENTUM, "momentum", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false,   false, false) \
+    ROW(adagrad,  YK_ADAGRAD,  "adagrad",  "sum_squares", YK_MERGE_SUM,  NULL,          YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false,   false, false) \
+    ROW(adam,     YK_ADAM,     "adam",     "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false,   false, false) \
+    ROW(ftrl,     YK_FTRL,     "ftrl",     "z",           YK_MERGE_SUM,  "n",           YK_MERGE_SUM,         0.1,   1e-10, true,  false, YK_VELOCITY_NONE, false, true,    false, false) \
+    ROW(rowwise,  YK_ROWWISE,  "rowwise-adagrad", "sum_squares", YK_MERGE_SUM, NULL,    YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false,   true,  false) \
+    ROW(nesterov, YK_NESTEROV, "nesterov", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false,   false, false) \
+    ROW(adamw,    YK_ADAMW,    "adamw",    "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false,   false, true)
 /* clang-format on */
 
 #define TRAITS(label, slot0, merge0, slot1, merge1, default_lr, default_epsilon, does_normalize,             \
-               does_accumulate, has_velocity, is_scale_free, does_derive, is_per_key, does_warm_up,          \
-               is_decoupled)                                                                                 \
+               does_accumulate, has_velocity, is_scale_free, does_derive, is_per_key, is_decoupled)          \
     .name = label, .slots = (slot0 != NULL) + (slot1 != NULL), .slot_name = {slot0, slot1},                  \
     .slot_merge = {merge0, merge1}, .lr = default_lr, .epsilon = default_epsilon, .plain = slot0 == NULL,    \
     .normalizes = does_normalize, .accumulates = does_accumulate, .velocity = has_velocity,                  \
-    .scale_free = is_scale_free, .derives = does_derive, .per_key = is_per_key, .warms_up = does_warm_up,    \
-    .decoupled = is_decoupled
+    .scale_free = is_scale_free, .derives = does_derive, .per_key = is_per_key, .decoupled = is_decoupled
 
 /* Known to the compiler where a kind is a constant. */
 #define ROW(id, kind, ...) [kind] = {TRAITS(__VA_ARGS__)},
@@ -112,8 +110,7 @@ INLINE void revise(float *w, float *s, float g, float behind, float inverse_lr, 
 {
     const float before = sqrtf(*s) + o->epsilon, others = behind * before * inverse_lr;
     g += o->l2 * *w;
-    const float more = g * (g + 2.0f * others);
-    *s = *s + (more > 0.0f ? more : 0.0f);
+    *s = fmaxf(*s + g * (g + 2.0f * others), *s * YK_SUM_KEPT);
     const float by = 1.0f / (sqrtf(*s) + o->epsilon);
     *w = *w + (1.0f - before * by) * behind - o->lr * g * by;
     if (o->l1 > 0.0f)
@@ -165,7 +162,7 @@ INLINE void row_update(float *w, float *s, const float *g, const float *read, si
         const float x = g[j] * scale + o->l2 * w[j];
         squares += read ? x * (x + 2.0f * (read[j] - w[j]) * before * inverse) : x * x;
     }
-    const float sum = s[0] + fmaxf(squares, 0.0f) / (float)width, now = sqrtf(sum) + o->epsilon,
+    const float sum = fmaxf(s[0] + squares / (float)width, s[0] * YK_SUM_KEPT), now = sqrtf(sum) + o->epsilon,
                 by = o->lr / now;
     for (size_t j = 0; j < width; j++) {
         const float behind = read ? (1.0f - before / now) * (read[j] - w[j]) : 0.0f;

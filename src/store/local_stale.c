@@ -14,8 +14,8 @@
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
  *     revision   keyed groups with adagrad: gradients in flight that point in the same direction count as one (optim/optim.h)
  *
- * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. docs/convergence.md says to which
- * runs each rule applies, and why.
+ * A sum of m gradients (of the threads of a process) counts as m steps. docs/convergence.md says to which runs each rule applies, and
+ * why.
  */
 #include "store/local_internal.h"
 
@@ -77,7 +77,7 @@ float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
         return 1.0f;
     const uint64_t until =
         yk_warm_up_steps(n, t->config.shape.keyed ? UINT64_MAX : t->store->config.max_warm_up);
-    const float warm_up = t->rule->warms_up && !t->store->config.staggered && step < until
+    const float warm_up = !t->rule->scale_free && !t->store->config.staggered && step < until
                               ? (float)(step + 1) / (float)until
                               : 1.0f;
     o->lr *= warm_up;

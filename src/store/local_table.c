@@ -87,11 +87,8 @@ void yk__table_free(yk__table *t)
 void yk__table_prepare(yk__table *t, int me, uint64_t step)
 {
     yk__table_worker *w = &t->worker[me];
-    const uint64_t steps = t->store->worker[me].grad.steps;
     w->optim = yk_optim_at(&t->config.optim, step);
     w->warm_up = yk__stale_adjust(t, step, &w->optim);
-    if (t->rule->scale_free && steps > 1)
-        w->optim.lr *= sqrtf((float)steps);
 }
 
 static const yk_group_grad *grad_of(const yk__table *t, int worker)

@@ -84,7 +84,7 @@ static void print_rules(const yk_plan *p, const yk_model *model)
     size_t n = 0;
     bool warms_up = false;
     for (int g = 0; g < p->ngroups; g++)
-        warms_up |= yk_optim_rule_of(p->group[g].optim.kind)->warms_up;
+        warms_up |= !yk_optim_rule_of(p->group[g].optim.kind)->scale_free;
     if (p->staggered)
         n += (size_t)snprintf(text, sizeof text, "; they begin one after the other, %llu steps apart",
                               (unsigned long long)yk_steps_before(1));
