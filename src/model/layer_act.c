@@ -120,10 +120,7 @@ const yk__layer_ops yk__dropout_ops = {ELEMENTWISE,
                                        .parse = parse_dropout,
                                        .elementwise = YK__DROPOUT,
                                        .preserves = YK__SIGNS};
-const yk__layer_ops yk__flatten_ops = {ELEMENTWISE,
-                                       .name = "flatten",
-                                       .torch = torch_flatten,
-                                       .parse = no_args,
-                                       .elementwise = YK__COPY,
-                                       .preserves = YK__ALL_VALUES,
-                                       .flat_output = true};
+const yk__layer_ops yk__flatten_ops = {
+    ELEMENTWISE,        .name = "flatten",       .torch = torch_flatten,
+    .parse = no_args,   .elementwise = YK__COPY, .preserves = YK__ALL_VALUES,
+    .flat_output = true};

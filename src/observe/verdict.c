@@ -173,10 +173,12 @@ static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
 static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
 {
     say(v, "saving checkpoints takes %.0f %% of the time", 100.0 * f->share[YK_PHASE_CHECKPOINT]);
-    advise(v, "%s or %s a faster disk (--out)",
-           f->e->saves == 1 ? "only the last checkpoint was written: its share is smaller in a longer run,"
-                            : "save less often (--checkpoint-every; with --validation, evaluate less often: --eval-every),",
-           f->e->saves == 1 ? "with" : "to");
+    advise(
+        v, "%s or %s a faster disk (--out)",
+        f->e->saves == 1
+            ? "only the last checkpoint was written: its share is smaller in a longer run,"
+            : "save less often (--checkpoint-every; with --validation, evaluate less often: --eval-every),",
+        f->e->saves == 1 ? "with" : "to");
 }
 
 static void describe_input(const yk__facts *f, yk_verdict *v)
