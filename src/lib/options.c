@@ -225,6 +225,22 @@ static yk_status read_join(const char *run, yk_config *c)
                                            : yk_fail_memory(strlen(text), "the addresses of the job");
 }
 
+/* A worker that joins is one process, on this host. */
+static yk_status check_join(const yoke_options *o)
+{
+    static const char *const others[] = {"launch", "hosts", "hostfile", "restarts", "resume"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const char *value = yoke_options_get(o, others[i]);
+        if (value && strcmp(value, "false"))
+            return yk_fail(
+                YK_EUSAGE,
+                "--%s cannot be used with --join, which starts one worker, on this host, for a job "
+                "that is running",
+                others[i]);
+    }
+    return YK_OK;
+}
+
 static yk_status load_join(const yoke_options *o, const char *join, bool silent, yk_config *c)
 {
     const char *token_file = yoke_options_get(o, "token-file");
@@ -248,12 +264,12 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
     for (size_t i = 0; !st && i < o->n; i++)
         if (!o->setting[i].name)
             st = yk_config_load(c, o->setting[i].value);
-    if (!st && resume && strcmp(resume, "false")) {
+    if (!st && !join && resume && strcmp(resume, "false")) {
         if (!out)
             return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
         st = load_run(o, out, false, silent, c);
     }
-    if (!st && join)
+    if (!st && join && !(st = check_join(o)))
         st = load_join(o, join, silent, c);
     return st;
 }
