@@ -128,7 +128,7 @@ yk_status yk__snapshot_send(yk_server *s)
               : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
 }
 
-/* Waits for other servers. Meanwhile this process sends heartbeats, checks those of servers, and sends what its workers have queued:
+/* Waits for other servers. Meanwhile this process sends what its workers have queued, heartbeats too while it waits for parts:
  * another server may need it to end its round before it sends its part, or receives a message of server 0. */
 static yk_status wait_for_servers(yk_server *s, yk_op *op, int n, const char *failed)
 {
@@ -149,8 +149,10 @@ static yk_status wait_for_servers(yk_server *s, yk_op *op, int n, const char *fa
         yk_wait_poll(&w);
         if (!yk_wait_is_check_due(&w))
             continue;
-        if (h->on_tick)
+        if (h->on_tick && op == s->parts_op) /* else s->control is in use, and this may ask for a snapshot */
             st = h->on_tick(h->context);
+        if (!st && yk_comm_is_dead(s->config.comm, op[i].peer))
+            st = yk_fail(YK_ELOST, "rank %d has died", op[i].peer);
         if (!st && yk_now() - began > s->config.timeout)
             st = yk_fail(YK_ELOST, "rank %d %s within %.1f s: it has died, is hung, or cannot be reached",
                          op[i].peer, failed, s->config.timeout);
