@@ -107,7 +107,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
 
 static inline yk_status be_client(job *j, yk_comm *comm, int number)
 {
-    yk_remote_config config = {.comm = comm,
+    yk_shards_config config = {.comm = comm,
                                .servers = SERVERS,
                                .ngroups = GROUPS,
                                .channels = 1,
@@ -126,25 +126,23 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
         return st;
     if (!j->epochs)
         yk_sleep_ns(2500000000); /* it leaves late, without a step */
-    yk_shards_config shards = {.workers = j->threads,
-                               .team = team,
-                               .sums_workers = !j->copies && (j->lockstep || j->local_steps),
-                               .one_step = j->lockstep,
-                               .whole = store_config(j, j->threads),
-                               .steps = j->local_steps,
-                               .scaled = j->copies,
-                               .bounded = j->staleness != YK_ASYNC,
-                               .depth = j->copies ? j->depth : 1,
-                               .until_due = j->lockstep ? nothing_due : NULL};
-    shards.whole.team = team;
-    yk_store *s = NULL;
-    st = yk_remote_create(&config, &shards.remote);
+    yk_shards_training training = {.team = team,
+                                   .one_step = j->lockstep,
+                                   .whole = store_config(j, j->threads),
+                                   .steps = j->local_steps,
+                                   .scaled = j->copies,
+                                   .bounded = j->staleness != YK_ASYNC,
+                                   .depth = j->copies ? j->depth : 1,
+                                   .until_due = j->lockstep ? nothing_due : NULL};
+    training.whole.team = team;
+    yk_shards *s = NULL;
+    yk_store *store;
+    st = yk_shards_create(&config, &s);
     if (!st)
-        st = yk_shards_create(&shards, &s);
+        st = yk_shards_store(s, &training, &store);
     if (!st)
-        st = train_threads(j, team, s, number);
-    yk_store_free(s);
-    yk_remote_free(shards.remote);
+        st = train_threads(j, team, store, number);
+    yk_shards_free(s);
     yk_team_free(team);
     return st;
 }

@@ -83,7 +83,7 @@ typedef struct {
     int clients;              /* processes that train */
     int first_worker;         /* the number, in the job, of the first worker of this process */
     int serving_threads;      /* of a dedicated server */
-    bool has_progress_thread; /* the main thread sends and receives for the workers (store/remote.h) */
+    bool has_progress_thread; /* the main thread sends and receives for the workers (store/shards.h) */
     yk_wait_kind wait;        /* how threads wait for messages of servers and clients */
 
     /* steps */

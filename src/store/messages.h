@@ -116,7 +116,12 @@ typedef struct {
     /* values: ns that the gradient waited for those of others; global steps so far
      * a lease: its range; empty: there are no more examples
      * a stream: its number is `n`, its cursor is round, examples, begin, end */
-    uint64_t begin, end;
+    union {
+        uint64_t begin, waited;
+    };
+    union {
+        uint64_t end, steps;
+    };
     /* of the client: how often it was declared lost. Leases of earlier incarnations went to other workers */
     uint32_t incarnation;
     uint32_t workers; /* values: threads of all clients that train now */

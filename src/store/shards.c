@@ -1,379 +1,321 @@
 #include "store/shards_internal.h"
 
+#include "base/clock.h"
+#include "base/wait.h"
+#include "watch/trace.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of threads of a channel. */
-static int threads_of(const yk__channel *c)
+static yk_status make_mergers(size_t n, yk_merger **out)
 {
-    return c->end - c->first;
-}
-
-static yk_status barrier(yk__shards *s, int me)
-{
-    return threads_of(s->channel) > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
-}
-
-yk_status yk__shards_once(yk__shards *s, int me, yk_status (*what)(yk__shards *s, yk__channel *c))
-{
-    yk__channel *c = yk__channel_of(s, me);
-    yk_status st = barrier(s, me);
-    if (!st && me == c->first)
-        st = what(s, c);
-    return st ? st : barrier(s, me);
-}
-
-/* Finds the keys of the announced batches; all threads of the channel together. */
-static yk_status find_keys(yk__shards *s, int me)
-{
-    const yk__channel *c = yk__channel_of(s, me);
-    yk_status st = YK_OK;
-    for (int stage = 0; !st && stage < YK_REMOTE_STAGES; stage++)
-        if (!(st = stage ? barrier(s, me) : YK_OK))
-            st = yk_remote_find_keys(s->config.remote, c->first, stage, me - c->first, threads_of(c));
-    s->worker[me].found = true;
+    yk_status st = (*out = yk_alloc(n, sizeof **out, "the connections to the servers")) ? YK_OK : YK_ESYSTEM;
+    for (size_t i = 0; !st && i < n; i++)
+        st = yk_merger_init(&(*out)[i], 1024);
     return st;
 }
 
-/* ---- announce, pull ---- */
-
-static size_t wants(const yk_store *store, int me)
+static yk_status make_channel(yk_shards *s, int first)
 {
-    return !((const yk__shards *)(const void *)store)->worker[me].announced;
-}
-
-/* The request is sent with the next gradient, or by the next pull. */
-static yk_status announce(yk_store *store, int me, const yk_batch *batch,
-                          const uint64_t cursor[YK_CURSOR_SIZE])
-{
-    yk__shards *s = yk__shards_of(store);
-    yk__shards_worker *w = &s->worker[me];
-    w->announced = true;
-    w->batch = *batch;
-    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY); /* not waiting for input */
-    return batch->n
-               ? yk_remote_add(s->config.remote, yk__channel_of(s, me)->first, me, batch, NULL, false, cursor)
-               : YK_OK;
-}
-
-/* The request with the announced batch was sent, or is about to be. */
-static void take(yk__shards_worker *w)
-{
-    w->now = w->batch;
-    w->announced = w->found = false;
-}
-
-yk_status yk__shards_await(yk__shards *s, yk__channel *c)
-{
-    yk_remote *r = s->config.remote;
-    yk_status st = YK_OK;
-    if (yk_remote_outstanding(r, c->first) == 0 && yk_remote_added(r, c->first) > 0)
-        st = yk_remote_pull(r, c->first);
-    return st || yk_remote_outstanding(r, c->first) == 0 ? st : yk_remote_await(r, c->first, &c->answer);
-}
-
-static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
-{
-    yk__shards *s = yk__shards_of(store);
-    yk__shards_worker *w = &s->worker[me];
-    const yk__channel *c = yk__channel_of(s, me);
-    if (!w->taken || (s->rounds && !w->answered))
-        take(w);
-    w->taken = false;
-    if (!w->answered) {
-        yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
-        yk_status st = yk__shards_once(s, me, yk__shards_await);
-        if (st)
-            return st;
-    }
-    w->answered = false;
-    for (int g = 0; g < s->config.whole.ngroups; g++)
-        view_out[g] = (yk_view){.w = c->answer.value[g],
-                                .in_flight = s->config.stale[g] ? c->answer.status.workers : 0};
-    *batch_out = yk__channel_stopped(s, c) || !w->now.n ? (yk_batch){0}
-                 : s->keyed                             ? yk_remote_batch(&c->answer, me - c->first, 0)
-                                                        : w->now;
-    return YK_OK;
-}
-
-/* ---- push, clock ---- */
-
-static yk_status reserve(float **sum, size_t *cap, size_t floats)
-{
-    if (floats <= *cap)
-        return YK_OK;
-    yk_free(*sum);
-    *cap = floats + floats / 2;
-    *sum = yk_alloc(*cap, sizeof **sum, "a gradient");
-    return *sum ? YK_OK : YK_ESYSTEM;
-}
-
-static const yk_group *group_of(const yk__shards *s, int group)
-{
-    return &s->config.whole.group[group].shape;
-}
-
-/* The number of floats of a group's gradient. */
-static size_t floats_of(const yk__shards *s, const yk__channel *c, int group)
-{
-    const yk_group *g = group_of(s, group);
-    return g->keyed ? c->answer.keys * g->width : (size_t)g->keys;
-}
-
-/* Adds a gradient of remapped keys. */
-static void add_keyed(const yk__shards *s, float *sum, uint32_t width, const yk_group_grad *g)
-{
-    if (!g->pairs) {
-        s->kern->add_rows(&(yk_view){.w = sum}, &g->rows, g->err);
-        for (size_t i = 0; g->bias && i < g->rows.n; i++)
-            sum[g->bias_key] += g->err[i];
-        return;
-    }
-    for (size_t i = 0; i < g->pairs->n; i++)
-        for (uint32_t j = 0; j < width; j++)
-            sum[g->pairs->key[i] * width + j] += g->pairs->value[i * width + j];
-}
-
-/* The worker's gradient of the keyed groups, and memory for the sum over all threads. */
-static yk_status sum_own(yk__shards *s, yk__channel *c, int me)
-{
-    yk__shards_worker *w = &s->worker[me];
-    const bool sums = threads_of(c) > 1 && me == c->first;
-    yk_status st = YK_OK;
-    for (int k = 0; !st && k < s->config.whole.ngroups; k++) {
-        const size_t n = floats_of(s, c, k);
-        if (sums)
-            st = reserve(&c->sum[k], &c->cap[k], n + 16);
-        if (st || !group_of(s, k)->keyed || !w->grad.examples ||
-            (st = reserve(&w->sum[k], &w->cap[k], n + 16)))
-            continue;
-        memset(w->sum[k], 0, n * sizeof(float));
-        add_keyed(s, w->sum[k], group_of(s, k)->width, &w->grad.group[k]);
+    yk__channel *l = &s->channel[first];
+    const int threads = s->config.channels > 1 ? 1 : s->config.threads;
+    const size_t servers = (size_t)s->config.servers, shares = (size_t)threads;
+    l->first = first;
+    l->end = first + threads;
+    l->current = l->slot;
+    yk_mutex_init(&l->lock);
+    l->share = yk_alloc(shares, sizeof *l->share, "the connections to the servers");
+    l->queue = yk_alloc(servers, sizeof *l->queue, "the connections to the servers");
+    yk_status st = l->queue && l->share ? make_mergers(shares, &l->keys) : YK_ESYSTEM;
+    if (!st && shares > 1)
+        st = make_mergers(servers, &l->united);
+    for (size_t k = 0; l->queue && k < servers; k++)
+        yk_mutex_init(&l->queue[k].lock);
+    for (int i = 0; !st && i < YK__MAX_OUTSTANDING; i++) {
+        l->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
+        l->slot[i].part = yk_alloc(shares, sizeof(yk__part), "the connections to the servers");
+        l->slot[i].answer = yk_alloc(servers, sizeof *l->slot[i].answer, "the connections to the servers");
+        st = l->slot[i].share && l->slot[i].part && l->slot[i].answer ? YK_OK : YK_ESYSTEM;
     }
     return st;
 }
 
-static const float *gradient_of(const yk__shards *s, int thread, int group)
+yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out)
 {
-    const yk__shards_worker *w = &s->worker[thread];
-    return group_of(s, group)->keyed ? w->sum[group] : w->grad.group[group].dense;
-}
-
-/* Adds the gradients of all threads in their order: part `me` of them. */
-static void sum_part(yk__shards *s, yk__channel *c, int me)
-{
-    for (int k = 0; k < s->config.whole.ngroups; k++) {
-        size_t begin = 0, end = floats_of(s, c, k);
-        yk_part_of_range(&begin, &end, 16, me, s->config.workers);
-        if (begin < end)
-            memset(c->sum[k] + begin, 0, (end - begin) * sizeof(float));
-        for (int i = 0; i < s->config.workers; i++) {
-            const float *g = gradient_of(s, i, k);
-            for (size_t j = begin; s->worker[i].grad.examples && j < end; j++)
-                c->sum[k][j] += g[j];
+    yk_shards *s = yk_alloc(1, sizeof *s, "the connections to the servers");
+    if (!s)
+        return YK_ESYSTEM;
+    s->config = *config;
+    for (int g = 0; g < config->ngroups; g++)
+        if (config->group[g].keyed) {
+            const int i = s->owners[0].n && s->owners[0].first != config->group[g].first_owner;
+            s->owners[i].first = config->group[g].first_owner;
+            s->owners[i].n = config->group[g].owners;
         }
+    s->server = yk_alloc((size_t)config->servers, sizeof *s->server, "the connections to the servers");
+    s->channel = yk_alloc((size_t)config->channels, sizeof *s->channel, "the connections to the servers");
+    s->thread = yk_alloc((size_t)config->threads, sizeof *s->thread, "the workers");
+    yk_status st = s->server && s->channel && s->thread ? YK_OK : YK_ESYSTEM;
+    for (int k = 0; !st && k < config->servers; k++) {
+        s->server[k].peer = config->peer ? config->peer[k] : k;
+        s->server[k].layout = yk__layout_of(config->group, config->ngroups, config->arrays, k);
     }
-}
-
-/* The totals of the threads, and their gradient. */
-static void add_totals(const yk__shards *s, yk__channel *c)
-{
-    yk_remote_pushed *p = &c->pushed;
-    *p = (yk_remote_pushed){
-        .round = c->answer.status.round, .reductions = c->answer.status.reductions, .share = c->share};
-    for (int i = c->first; i < c->end; i++) {
-        const yk_grad *g = &s->worker[i].grad;
-        c->share[i - c->first] = g->examples;
-        p->examples += g->examples;
-        p->extra_weight += g->extra_weight;
-        p->loss += g->loss;
-        p->steps += g->examples > 0;
-    }
-    if (s->config.one_step)
-        p->steps = p->examples > 0;
-    c->sends = p->examples || s->rounds;
-    for (int k = 0; p->examples && k < s->config.whole.ngroups; k++)
-        p->value[k] = threads_of(c) > 1 ? c->sum[k] : gradient_of(s, c->first, k);
-}
-
-/* --clip-norm: the groups whose gradients are applied on arrival. Servers clip the sum of a round. */
-static yk_status clip(yk__shards *s, yk__channel *c)
-{
-    yk_remote_pushed *p = &c->pushed;
-    double squares = 0.0;
-    for (int k = 0; p->examples && k < s->config.whole.ngroups; k++)
-        squares += s->config.clips[k] ? yk_squares(p->value[k], floats_of(s, c, k)) : 0.0;
-    const float factor = yk_clip_factor(squares, (double)p->examples + p->extra_weight, s->config.clip_norm);
-    for (int k = 0; factor < 1.0f && k < s->config.whole.ngroups; k++) {
-        float *own = (float *)p->value[k]; /* of this process, for this step */
-        for (size_t i = 0; s->config.clips[k] && i < floats_of(s, c, k); i++)
-            own[i] *= factor;
-    }
-    return YK_OK;
-}
-
-/* Sends the gradient of the channel, with the keys of the next batches. */
-static yk_status push(yk_store *store, int me, const yk_grad *g)
-{
-    yk__shards *s = yk__shards_of(store);
-    yk__shards_worker *w = &s->worker[me];
-    yk__channel *c = yk__channel_of(s, me);
-    w->grad = *g;
-    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_SENDING);
-    yk_status st = sum_own(s, c, me);
-    if (!st && s->keyed && !w->found && !(st = barrier(s, me)))
-        st = find_keys(s, me);
-    if (st || (st = barrier(s, me)))
-        return st;
-    if (threads_of(c) > 1)
-        sum_part(s, c, me);
-    if (me == c->first) {
-        add_totals(s, c);
-        c->asks = s->rounds || (c->sends && yk_remote_added(s->config.remote, c->first) > 0);
-        if (c->sends)
-            st = yk_remote_begin_push(s->config.remote, c->first);
-    }
-    if (st || (st = barrier(s, me)))
-        return st;
-    if ((w->taken = s->base.ahead && c->asks))
-        take(w);
-    if (s->config.clip_norm > 0.0 && (st = yk__shards_once(s, me, clip)))
-        return st;
-    return c->sends
-               ? yk_remote_push_part(s->config.remote, c->first, &c->pushed, me - c->first, threads_of(c))
-               : YK_OK;
-}
-
-yk_status yk__shards_end_step(yk__shards *s, yk__channel *c)
-{
-    const yk_remote_pushed *p = &c->pushed;
-    const uint64_t before = c->answer.status.steps;
-    yk_step_result *out = &c->result;
-    yk_status st = YK_OK;
-    *out = (yk_step_result){.examples = p->examples, .loss = p->loss, .steps = p->steps};
-    if (s->rounds) {
-        st = yk_remote_await(s->config.remote, c->first, &c->answer);
-        out->examples = c->answer.status.examples;
-        out->loss = c->answer.status.loss;
-        out->steps = c->answer.status.steps - before;
-    }
-    yk_remote_end_step(s->config.remote, c->first, c->end, c->answer.status.stop, out);
+    for (int i = 0; !st && i < config->channels; i++)
+        st = make_channel(s, i);
+    if (st)
+        yk_shards_free(s);
+    else
+        *out = s;
     return st;
 }
 
-static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
+static void free_channel(const yk_shards *s, yk__channel *l)
 {
-    yk__shards *s = yk__shards_of(store);
-    yk__shards_worker *w = &s->worker[me];
-    yk__channel *c = yk__channel_of(s, me);
-    (void)action; /* the chief decides */
-    yk_status st = s->base.ahead && !w->found ? find_keys(s, me) : YK_OK;
-    if (s->rounds)
-        yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
-    if (!st && me == c->first) {
-        st = yk__shards_end_step(s, c);
-        c->complete = s->base.ahead && !s->rounds && yk_remote_added(s->config.remote, c->first) > 0;
-    }
-    if (!st)
-        st = barrier(s, me);
-    *out = c->result;
-    out->own = w->grad.examples;
-    if (!s->config.one_step)
-        out->steps = out->own > 0;
-    w->answered = s->rounds && out->examples > 0; /* otherwise it was the end of an epoch */
-    if ((out->pending || out->examples == 0) && !w->batch.n && !c->complete) /* ask the feed again */
-        w->announced = w->found = false;
-    return st;
+    for (int i = 0; i < YK__MAX_OUTSTANDING; i++)
+        yk__request_fini(&l->slot[i], yk__threads_of(l), s->config.servers);
+    for (int k = 0; l->queue && k < s->config.servers; k++)
+        for (int i = 0; i < YK__QUEUE_SIZE; i++)
+            free(l->queue[k].message[i].data);
+    for (int i = 0; l->keys && i < yk__threads_of(l); i++)
+        yk_merger_fini(&l->keys[i]);
+    for (int k = 0; l->united && k < s->config.servers; k++)
+        yk_merger_fini(&l->united[k]);
+    yk_free(l->keys);
+    yk_free(l->united);
+    free(l->squares);
+    free(l->used_at);
+    yk_free(l->queue);
+    yk_free(l->share);
+    for (int g = 0; g < YK_MAX_GROUPS; g++)
+        yk_free(l->sum[g]);
+    yk_local_free(l->local);
+    yk_merger_fini(&l->scratch);
 }
 
-/* ---- gradients and copies ---- */
-
-static yk_status leave(yk__shards *s, yk__channel *c)
+void yk_shards_free(yk_shards *s)
 {
-    return yk_remote_leave(s->config.remote, c->first);
-}
-
-static yk_status finish(yk_store *store, int me)
-{
-    return yk__shards_once(yk__shards_of(store), me, leave);
-}
-
-static uint64_t steps_so_far(const yk_store *store, int me)
-{
-    const yk__channel *c = yk__channel_of((const yk__shards *)(const void *)store, me);
-    return c->local ? yk_local_steps(c->local) : c->answer.status.steps;
-}
-
-static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
-{
-    (void)me, (void)dense, (void)begin, (void)end;
-    return yk_remote_progress(yk__shards_of(store)->config.remote);
-}
-
-static void free_all(yk_store *store)
-{
-    yk__shards *s = yk__shards_of(store);
-    for (int i = 0; s->channel && i < s->nchannels; i++) {
-        yk__channel *c = &s->channel[i];
+    if (!s)
+        return;
+    for (int i = 0; s->channel && i < s->config.channels; i++)
+        free_channel(s, &s->channel[i]);
+    for (int k = 0; s->server && k < s->config.servers; k++)
+        free(s->server[k].in.data);
+    for (int i = 0; s->thread && i < s->config.threads; i++) {
         for (int g = 0; g < YK_MAX_GROUPS; g++)
-            yk_free(c->sum[g]);
-        yk_local_free(c->local);
-        yk_merger_fini(&c->scratch);
-        yk_free(c->share);
+            yk_free(s->thread[i].sum[g]);
+        free(s->thread[i].held_pick);
     }
-    for (int i = 0; s->worker && i < s->config.workers; i++) {
-        for (int g = 0; g < YK_MAX_GROUPS; g++)
-            yk_free(s->worker[i].sum[g]);
-        free(s->worker[i].held_pick);
-    }
+    yk_free(s->server);
     yk_free(s->channel);
-    yk_free(s->worker);
+    yk_free(s->thread);
     yk_free(s);
 }
 
-#define SHARED .finish = finish, .steps = steps_so_far, .ready = ready, .free = free_all
-static const yk_store_ops gradient_ops = {.wants = wants,
-                                          .announce = announce,
-                                          .pull = pull,
-                                          .push = push,
-                                          .clock = clock_step,
-                                          SHARED},
-                          copy_ops = {.wants = yk__copies_wants,
-                                      .announce = yk__copies_announce,
-                                      .pull = yk__copies_pull,
-                                      .push = yk__copies_push,
-                                      .clock = yk__copies_clock,
-                                      SHARED};
+/* ---- messages from servers ---- */
 
-yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
+static yk_status handle_values(yk_shards *s, int k, const yk__down *down, size_t bytes)
 {
-    yk__shards *s = yk_alloc(1, sizeof *s, "the store");
-    if (!s)
-        return YK_ESYSTEM;
-    s->base.ops = config->steps ? &copy_ops : &gradient_ops;
-    s->config = *config;
-    s->kern = yk_linear();
-    s->nchannels = config->sums_workers ? 1 : config->workers;
-    for (int g = 0; g < config->whole.ngroups; g++)
-        s->keyed |= config->whole.group[g].shape.keyed;
-    s->rounds = yk_remote_rounds(config->remote);
-    s->base.ahead = s->keyed && !config->steps;
-    s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
-    s->channel = yk_alloc((size_t)s->nchannels, sizeof *s->channel, "the workers");
-    yk_status st = s->worker && s->channel ? YK_OK : YK_ESYSTEM;
-    for (int i = 0; !st && i < s->nchannels; i++) {
-        yk__channel *c = &s->channel[i];
-        c->first = i;
-        c->end = config->sums_workers ? config->workers : i + 1;
-        c->answer.status.steps = config->first_step;
-        c->share = yk_alloc((size_t)config->workers, sizeof *c->share, "the workers");
-        st = c->share ? YK_OK : YK_ESYSTEM;
+    const uint32_t channels = (uint32_t)s->config.channels;
+    yk__request *a = &s->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
+    const size_t n = a->batches ? yk__layout_all(&s->server[k].layout, yk__shards_keys_on(s, a, k)) : 0;
+    if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
+        atomic_load(&a->missing) == 0 || down->n != n)
+        return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
+    const yk_inbox read = a->answer[k]; /* the channel's thread copies the values, to keep this one free */
+    a->answer[k] = s->server[k].in;
+    s->server[k].in = read;
+    a->bytes += bytes;
+    atomic_fetch_sub(&s->server[k].pending_answers, 1);
+    if (k == 0) {
+        if (down->flags & YK__STOP)
+            atomic_store(&s->stopped, true);
+        atomic_store_explicit(&s->orphans, (down->flags & YK__ORPHANS) != 0, memory_order_relaxed);
     }
-    if (!st && config->steps)
-        st = yk__copies_create(s);
-    if (st)
-        free_all(&s->base);
-    else
-        *out = &s->base;
+    atomic_fetch_sub_explicit(&a->missing, 1, memory_order_release);
+    return YK_OK;
+}
+
+static yk_status handle(yk_shards *s, int k)
+{
+    yk__connection *l = &s->server[k];
+    const yk__down *down = (const yk__down *)(const void *)l->in.data;
+    const size_t bytes = l->in.op.bytes;
+    l->last_message = yk_now();
+    if (bytes < sizeof *down || down->magic != YK__MAGIC)
+        return yk_fail(YK_ELOST, "server %d sent a malformed message of %zu bytes", k, bytes);
+    if (k == 0 && down->incarnation > atomic_load(&s->incarnation))
+        atomic_store(&s->incarnation, down->incarnation);
+    if (down->kind == YK__DOWN_VALUES)
+        return handle_values(s, k, down, bytes);
+    yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PULL, YK_PURPOSE_CONTROL, bytes, 1);
+    if (down->kind == YK__DOWN_REFUSED)
+        return yk_fail(
+            YK_EUSAGE,
+            "the job refused this worker: its program, options, data or model differ from those of the job");
+    s->join_replies += down->kind == YK__DOWN_ALIVE;
+    if (down->kind == YK__DOWN_LEASE) {
+        if (down->pull >= (uint32_t)s->config.threads)
+            return yk_fail(YK_ELOST, "server %d sent a lease for thread %u, which does not exist", k,
+                           down->pull);
+        yk__thread *t = &s->thread[down->pull];
+        atomic_fetch_sub(&l->pending_answers, 1);
+        t->ready = true;
+        t->lease = *down;
+        atomic_store_explicit(&t->pending, 0, memory_order_release);
+    }
+    return YK_OK;
+}
+
+/* Receives the next message of server k, if it has arrived. */
+static yk_status receive(yk_shards *s, int k, bool *busy_out)
+{
+    yk__connection *l = &s->server[k];
+    bool done;
+    yk_status st = yk_inbox_receive(s->config.comm, &l->in, l->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, &done);
+    if (st || !done)
+        return st;
+    *busy_out = true;
+    return handle(s, k);
+}
+
+/* Asks once whether anything has arrived, not once per server: there may be hundreds, and most calls find nothing. */
+yk_status yk_shards_pump(yk_shards *s, bool *busy_out)
+{
+    bool each = s->config.peer; /* this worker joined: its servers are not ranks of its own job */
+    if (s->config.stop && *s->config.stop)
+        yk_comm_ask_to_stop(s->config.comm);
+    yk_status st =
+        atomic_load_explicit(&s->waiting, memory_order_acquire) ? yk__shards_send_queued(s) : YK_OK;
+    for (int i = 0; !st && !each && i < s->config.servers; i++) {
+        bool found;
+        int k;
+        size_t bytes;
+        st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_DOWN, &found, &k, &bytes);
+        if (st || !found)
+            break;
+        st = receive(s, k, busy_out);
+        each = s->server[k].in.op.active; /* the end of a message is missing: others may be behind it */
+    }
+    for (int k = 0; !st && k < s->config.servers; k++)
+        if (each || s->server[k].in.op.active)
+            st = receive(s, k, busy_out);
     return st;
+}
+
+void yk_shards_fail(yk_shards *s)
+{
+    atomic_store(&s->failed, true);
+}
+
+/* ---- heartbeats ---- */
+
+static yk_status send_heartbeats(yk_shards *s, double now)
+{
+    s->heartbeat_at = now;
+    s->alive = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
+    for (int k = 0; k < s->config.servers; k++) {
+        bool done;
+        yk_status st = yk_comm_test(s->config.comm, &s->server[k].alive_op, &done);
+        if (!st && done && s->server[k].left < s->config.channels)
+            st = yk_comm_send(s->config.comm, s->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &s->alive,
+                              sizeof s->alive, &s->server[k].alive_op);
+        if (st)
+            return st;
+    }
+    return YK_OK;
+}
+
+/* If the other threads hang, the thread that pumps must not send heartbeats for them. */
+static bool made_progress(yk_shards *s)
+{
+    const unsigned now = atomic_load(&s->activity);
+    const bool progress = !s->config.has_progress_thread || now != atomic_load(&s->activity_seen);
+    atomic_store(&s->activity_seen, now);
+    return progress;
+}
+
+yk_status yk_shards_alive(yk_shards *s)
+{
+    const double now = yk_now();
+    bool waits = atomic_load(&s->waiting) > 0; /* a server must answer, or receive a message */
+    for (int k = 0; k < s->config.servers; k++) {
+        yk__connection *l = &s->server[k];
+        const bool pending_answers = atomic_load(&l->pending_answers) > 0;
+        waits |= pending_answers;
+        if (!pending_answers || l->last_message == 0.0)
+            l->last_message = now;
+        const double silent = now - l->last_message; /* a system call only if a message is late */
+        if ((silent > 0.05 && yk_comm_is_lost(s->config.comm, l->peer)) ||
+            (silent > 1.0 && yk_comm_is_dead(s->config.comm, l->peer)))
+            return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, k);
+        if (now - l->last_message > s->config.timeout)
+            return yk_fail(
+                YK_ELOST,
+                "server %d (rank %d) sent nothing for %.1f s: it has died, is hung, or cannot be reached", k,
+                k, now - l->last_message);
+    }
+    return now - s->heartbeat_at > s->config.heartbeat_every && (waits || made_progress(s))
+               ? send_heartbeats(s, now)
+               : YK_OK;
+}
+
+yk_status yk__shards_progress(yk_shards *s)
+{
+    bool busy;
+    if (s->config.has_progress_thread)
+        return YK_OK;
+    yk_status st = yk_shards_pump(s, &busy);
+    return st ? st : yk_shards_alive(s);
+}
+
+yk_status yk__shards_wait(yk_shards *s, const atomic_int *missing, const char *what)
+{
+    yk_wait w = yk_wait_begin(s->config.wait, HUGE_VAL); /* each server has its own deadline */
+    bool began = false;
+    while (atomic_load_explicit(missing, memory_order_acquire) > 0) {
+        bool busy = false;
+        yk_status st = s->config.has_progress_thread ? YK_OK : yk_shards_pump(s, &busy);
+        if (st)
+            return st;
+        if (atomic_load_explicit(&s->failed, memory_order_relaxed))
+            return yk_fail(YK_ESTOP, "another thread stopped the run");
+        if (busy) {
+            yk_wait_restart(&w);
+            continue;
+        }
+        for (int k = 0; !began && !s->config.has_progress_thread && k < s->config.servers; k++)
+            s->server[k].last_message =
+                yk_now(); /* before the wait, this thread computed and received nothing */
+        began = true;
+        yk_wait_poll(&w);
+        if (!yk_wait_is_check_due(&w) || s->config.has_progress_thread)
+            continue;
+        if ((st = yk_shards_alive(s)))
+            return st == YK_ELOST ? yk_fail(st, "%s (waiting for %s)", yk_error(), what) : st;
+    }
+    return YK_OK;
+}
+
+yk_status yk__shards_await(yk_shards *s, yk__channel *c)
+{
+    yk__request *a = &c->slot[c->awaited++ % YK__MAX_OUTSTANDING];
+    yk_phases *phases = yk_phases_of(s->config.phases, c->first);
+    const uint64_t began = s->config.rounds && atomic_load(&a->missing) ? yk_now_ns() : 0;
+    yk_status st = yk__shards_wait(s, &a->missing, "parameters");
+    if (st)
+        return st;
+    c->current = a;
+    c->answered = a->batches > 0;
+    c->status = *(const yk__down *)(const void *)a->answer[0].data;
+    c->status.flags |= atomic_load(&s->stopped) ? YK__STOP : 0;
+    if (began) { /* the part that was spent waiting for other workers */
+        const uint64_t took = yk_now_ns() - began;
+        yk_phase_waited(phases, YK_PHASE_WORKERS, c->status.waited < took ? c->status.waited : took);
+    }
+    if (phases && phases->track)
+        yk_trace_message(phases->track, "pull", YK_ANY, a->bytes, a->requested_at,
+                         yk_now_ns() - a->requested_at);
+    for (int k = 0; a->batches && k < s->config.servers; k++)
+        yk__shards_move(s, k, a, a->value, (float *)(void *)(a->answer[k].data + sizeof(yk__down)), true);
+    return YK_OK;
 }

@@ -1,6 +1,16 @@
-/* Shards: parameter servers own the parameters. They are dedicated processes, or every process owns a part. This is the store
- * of a process that trains, on top of its connection to the servers (remote.h). It sends the gradient of each step, or takes up
- * to H steps on a copy of the parameters (local_copy.h), which is then merged:
+/* Shards: parameter servers own the parameters. They are dedicated processes, or every process owns a part. This is the client
+ * side: the connection of a process that trains to the servers (messages.h), and the store of its workers.
+ *
+ * Example:
+ *     yk_shards *s;
+ *     yk_store *store;
+ *     yk_status st = yk_shards_create(&config, &s);
+ *     if (!st)
+ *         st = yk_shards_store(s, &training, &store); // when the workers and their data are known
+ *     ...                                             // store.h
+ *     yk_shards_free(s);                              // also the store
+ *
+ * The store sends the gradient of each step, or takes up to H steps on a copy of the parameters (local_copy.h), which is then merged:
  *
  *     lockstep       announce 0 | pull 0  grad 0  announce 1  push 0 + keys 1  clock: all have pushed 0 | pull 1 ...
  *     asynchronous   announce 0 | pull 0  grad 0  announce 1  push 0  clock: waits for nobody | pull 1 ...
@@ -8,9 +18,12 @@
  *     copies         announce 0 | pull 0  step step step step  announce 1  push delta 0 + keys 1 | pull 1  step step ...
  *     prefetched     announce 0, announce 1 | pull 0  step step  announce 2  push delta 0 + keys 2 | pull 1 (has arrived)  step ...
  *
- * In rounds, with local SGD, and if the model has a dense group, the threads of a process work together (`sums_workers`). They sum
- * their gradients in thread order, and each thread sends the sum to some of the servers; or they train synchronously on one copy.
- * So less is sent, and fewer gradients are in flight. Otherwise, each thread has its own channel.
+ * The keys of a batch are remapped to indices into the distinct keys of a request. The answer is a small table of just these
+ * parameters, which fits into a cache.
+ *
+ * In rounds, with local SGD, and if the model has a dense group, the threads of a process work together, in one channel. They find the
+ * keys of a request together, sum their gradients in thread order, and each thread sends the sum to some of the servers; or they train
+ * synchronously on one copy. So less is sent, and fewer gradients are in flight. Otherwise, each thread has its own channel.
  *
  * Local SGD: a round is shorter than H steps if an evaluation, a checkpoint or the end is due. In lockstep, all processes have the
  * same rounds, whose first step all know without a message. A process without batches takes part with zero examples, until no
@@ -24,21 +37,46 @@
  * once; a copy of fewer batches has only their keys. Lazy decay (local_decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
- * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other (yk_remote_config
- * has `rounds` unset). clock() reports `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
+ * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other (`rounds` is
+ * unset). clock() reports `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
+ *
+ * yk_shards_pump() sends and receives messages. With one thread, it is called while that thread waits. If there are several, or
+ * if the process is also a server, `has_progress_thread` is set: one thread calls yk_shards_pump() continuously, and the others
+ * only queue messages and wait. Every wait has a deadline, and its error names the server.
  */
 #ifndef YK_STORE_SHARDS_H
 #define YK_STORE_SHARDS_H
 
+#include "comm/comm.h"
+#include "data/assignment.h"
+#include "store/chunks.h"
 #include "store/local.h"
-#include "store/remote.h"
+#include <signal.h>
+
+typedef struct yk_shards yk_shards;
 
 typedef struct {
-    yk_remote *remote; /* borrowed, like all pointers here */
-    yk_team *team;
-    yk_phases *phases; /* [workers], or NULL */
-    int workers;       /* threads of this process */
-    bool sums_workers;
+    yk_comm *comm; /* borrowed, like all pointers here */
+    int servers;
+    const int *peer; /* [servers] NULL: ranks 0 .. servers - 1 */
+    int ngroups;
+    yk_group group[YK_MAX_GROUPS];
+    /* Number of arrays that are sent: 1, or with copies also the optimizer's state. */
+    int arrays[YK_MAX_GROUPS];
+    int channels, threads; /* of this process; channels: 1, or one per thread */
+    bool rounds;           /* every push is answered, also one without examples: all take part in rounds */
+    bool has_progress_thread;
+    uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */
+    double timeout;         /* heartbeat timeout: seconds without a message after which a server is lost */
+    double heartbeat_every; /* seconds between heartbeats to servers */
+    yk_wait_kind wait;      /* for messages */
+    yk_phases *phases;      /* [threads] NULL: not measured */
+    const volatile sig_atomic_t *stop;  /* non-zero: asks rank 0 to end the job; NULL: never */
+    const volatile sig_atomic_t *leave; /* non-zero: a worker that joined must leave; NULL: never */
+} yk_shards_config;
+
+typedef struct {
+    yk_team *team;             /* the threads */
     bool stale[YK_MAX_GROUPS]; /* the rules for stale gradients apply to this group (local_stale.c) */
     double clip_norm;          /* 0: no limit */
     bool clips[YK_MAX_GROUPS]; /* this process clips the gradient of this group; otherwise its servers do */
@@ -57,8 +95,31 @@ typedef struct {
      * that need not happen at a certain step. */
     uint64_t (*until_due)(void *context, uint64_t step);
     void *context;
-} yk_shards_config;
+} yk_shards_training;
 
-yk_status yk_shards_create(const yk_shards_config *config, yk_store **out);
+yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out);
+void yk_shards_free(yk_shards *s); /* NULL is fine */
+
+/* A worker that joins a running job calls this first. identity: a digest of program, options, data and model. */
+yk_status yk_shards_join(yk_shards *s, uint64_t identity);
+
+yk_status yk_shards_store(yk_shards *s, const yk_shards_training *training, yk_store **out);
+
+/* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
+ * now. chunk_rows: data/assignment.h. */
+yk_status yk_shards_lease(yk_shards *s, int thread, yk_lease *out, uint64_t *chunk_rows_out);
+/* The same for streamed data. *number: the stream that the thread returns (-1: none), then the one to continue with (-1: none,
+ * or none for now). last: the returned stream's cursor after its last batch. cursor: where it continues. */
+yk_status yk_shards_stream(yk_shards *s, int thread, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                           uint64_t cursor[YK_CURSOR_SIZE]);
+bool yk_shards_orphans(const yk_shards *s); /* whether there are streams without a worker */
+/* Whether this process was declared lost, so that the lease went to others. */
+bool yk_shards_revoked(const yk_shards *s, int thread);
+
+/* Sends and receives messages. Called by the progress thread, or by the only thread. */
+yk_status yk_shards_pump(yk_shards *s, bool *busy_out);
+/* The same thread: sends heartbeats that are due, and checks those of the servers. */
+yk_status yk_shards_alive(yk_shards *s);
+void yk_shards_fail(yk_shards *s); /* waiting threads return YK_ESTOP */
 
 #endif

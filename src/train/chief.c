@@ -404,7 +404,7 @@ static yk_status send_telemetry(void *context)
 {
     yk__trainer *t = ((chief *)context)->t;
     yk_observer_traffic(t->observer);
-    return t->cluster.remote ? yk_remote_alive(t->cluster.remote) : YK_OK;
+    return t->cluster.remote ? yk_shards_alive(t->cluster.remote) : YK_OK;
 }
 
 /* On the servers other than server 0. */
@@ -432,7 +432,7 @@ static yk_status on_tick(void *context)
 static yk_status pump(void *context, bool *busy)
 {
     chief *c = context;
-    yk_status st = yk_remote_pump(c->t->cluster.remote, busy);
+    yk_status st = yk_shards_pump(c->t->cluster.remote, busy);
     return !st && atomic_load(&c->workers.over) ? yk__error_raise(&c->workers.error) : st;
 }
 
@@ -440,7 +440,7 @@ static yk_status pump(void *context, bool *busy)
 static yk_status join_workers(chief *c, yk_status st)
 {
     if (st && c->workers.started) {
-        yk_remote_fail(c->t->cluster.remote);
+        yk_shards_fail(c->t->cluster.remote);
         yk_team_stop(c->t->team);
     }
     return yk__background_join(&c->workers, st);

@@ -224,7 +224,7 @@ void yk__cluster_free(yk__trainer *t)
     yk_store_free(t->store);
     yk_exchange_free(k->exchange);
     yk_shared_memory_free(&k->memory);
-    yk_remote_free(k->remote);
+    yk_shards_free(k->remote);
     yk_chunks_free(k->chunks);
     yk_server_free(k->server);
     yk_local_free(k->whole);

@@ -23,8 +23,8 @@
 #include "data/dataset.h"
 #include "model/model.h"
 #include "store/exchange.h"
-#include "store/remote.h"
 #include "store/server.h"
+#include "store/shards.h"
 #include "train/train.h"
 #include <sched.h>
 
@@ -37,7 +37,7 @@ typedef struct {
     int *server_peer;
     yk_exchange *exchange;
     yk_shared_memory memory; /* replicas on one host: exchanges gradients */
-    yk_remote *remote;
+    yk_shards *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
     yk_assignment assignment;             /* server 0, data in memory */

@@ -163,7 +163,7 @@ yk_status yk__cluster_agree(yk__cluster *k, const yk_plan *p, const yk_config *c
     if (st)
         return st;
     if (k->joined)
-        return yk_remote_join(k->remote, identity_hash(&mine));
+        return yk_shards_join(k->remote, identity_hash(&mine));
     st = yk__agree(k, p, &mine, sizeof mine, compare, "all processes to be ready");
     return st ? st : open_for_workers(k, p, c, identity_hash(&mine));
 }

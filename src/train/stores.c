@@ -127,7 +127,7 @@ static yk_status make_client(yk__trainer *t)
     yk_status st = k->joined ? number_servers(t) : YK_OK;
     if (st)
         return st;
-    yk_remote_config c = {.comm = k->comm,
+    yk_shards_config c = {.comm = k->comm,
                           .peer = k->server_peer,
                           .servers = t->plan->owners,
                           .ngroups = t->model->ngroups,
@@ -145,7 +145,7 @@ static yk_status make_client(yk__trainer *t)
     place_groups(t, c.group);
     for (int g = 0; g < c.ngroups; g++) /* a copy has the state of the optimizer, too */
         c.arrays[g] = 1 + (steps_on_copy(t->plan) ? yk_optim_rule_of(t->group[g].optim.kind)->slots : 0);
-    return yk_remote_create(&c, &k->remote);
+    return yk_shards_create(&c, &k->remote);
 }
 
 /* Chunks of a resumed job have the length that its checkpoint says, which may differ from that of this plan. */
@@ -255,21 +255,17 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
 {
     const yk_plan *p = t->plan;
     const bool scaled = p->copy_lifetime > 0, rounds = p->synchronous;
-    yk_shards_config c = {.remote = t->cluster.remote,
-                          .team = t->team,
-                          .phases = t->phases,
-                          .workers = p->workers_per_process,
-                          .sums_workers = p->sums_workers,
-                          .clip_norm = steps_on_copy(p) ? 0.0 : p->clip_norm, /* a copy clips by itself */
-                          .one_step = rounds,
-                          .whole = *whole,
-                          .steps = steps_on_copy(p),
-                          .scaled = scaled,
-                          .bounded = p->staleness != YK_ASYNC,
-                          .depth = p->depth,
-                          .first_step = steps_on_copy(p) && !scaled ? t->step : 0,
-                          .until_due = rounds ? yk__until_due : NULL,
-                          .context = &t->schedule};
+    yk_shards_training c = {.team = t->team,
+                            .clip_norm = steps_on_copy(p) ? 0.0 : p->clip_norm, /* a copy clips by itself */
+                            .one_step = rounds,
+                            .whole = *whole,
+                            .steps = steps_on_copy(p),
+                            .scaled = scaled,
+                            .bounded = p->staleness != YK_ASYNC,
+                            .depth = p->depth,
+                            .first_step = steps_on_copy(p) && !scaled ? t->step : 0,
+                            .until_due = rounds ? yk__until_due : NULL,
+                            .context = &t->schedule};
     yk_status st = p->chunk_rows ? yk_dataset_shuffle(&t->train) : YK_OK;
     for (int g = 0; g < t->model->ngroups; g++) {
         c.clips[g] = t->group[g].staleness > 0;
@@ -282,7 +278,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
     if (!st && scaled && p->chunk_rows && yk_feed_chunk_rows(t->feed) == p->chunk_rows)
         st = make_chunks(t);
     c.chunks = t->cluster.chunks;
-    return st ? st : yk_shards_create(&c, &t->store);
+    return st ? st : yk_shards_store(t->cluster.remote, &c, &t->store);
 }
 
 /* ---- the choice ---- */

@@ -1,16 +1,17 @@
 /* Requests: the keys of one or more batches, each once. Sparse batches are copied, with indices into these keys instead of the
  * keys. Each thread of a channel adds its batches to its own part of the request, and finds their keys. Then the keys of all
  * parts are united, those of each server separately. */
-#include "store/remote_internal.h"
+#include "store/shards_internal.h"
 
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-yk__request *yk__request_open(yk_remote *r, yk__remote_channel *l)
+/* The open request, or a new one. */
+static yk__request *open_request(yk__channel *l)
 {
     yk__request *a = &l->slot[l->requested % YK__MAX_OUTSTANDING];
-    const size_t shares = (size_t)yk__remote_shares(r);
+    const size_t shares = (size_t)yk__threads_of(l);
     if (l->open)
         return a;
     l->open = a;
@@ -67,7 +68,7 @@ static yk_status reserve(yk_rows *to, const yk_batch *b, size_t entries)
 }
 
 /* Some batches of a chunk: counts its keys in l->squares. */
-static yk_status begin_part(yk__remote_channel *l, const yk_chunk *chunk, size_t examples)
+static yk_status begin_part(yk__channel *l, const yk_chunk *chunk, size_t examples)
 {
     if (l->chunk != chunk) {
         if (YK_RESERVE(l->squares, l->squares_cap, chunk->nkeys, "the keys of a batch") ||
@@ -96,7 +97,7 @@ static void copy_values(yk_rows *w, uint64_t e, uint64_t end, const yk_rows *fro
 }
 
 /* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
-static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__part *p, yk_merger *m, const yk_batch *b,
+static yk_status add_sparse(yk_shards *s, yk__channel *l, yk__part *p, yk_merger *m, const yk_batch *b,
                             const yk_chunk *chunk)
 {
     yk_rows *w = &p->copied;
@@ -106,9 +107,9 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__part *p, yk
     yk_status st = reserve(w, b, entries);
     if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(m, 1)))
         return st;
-    if (!chunk && r->config.bias_key != UINT32_MAX) {
+    if (!chunk && s->config.bias_key != UINT32_MAX) {
         uint32_t bias;
-        yk_merger_slots(m, &r->config.bias_key, 1, &bias);
+        yk_merger_slots(m, &s->config.bias_key, 1, &bias);
         m->value[bias] += (float)b->n;
     }
     uint64_t e = w->n ? w->start[w->n] : 0;
@@ -149,22 +150,59 @@ static yk_status add_chunk(yk__part *p, const yk_chunk *chunk, const yk_batch *b
     return YK_OK;
 }
 
-yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, yk__part *p, const yk_batch *b,
-                          const yk_chunk *chunk, bool whole)
+void yk__shards_count_batch(yk_shards *s, yk__request *a, int thread, const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    yk_merger *m = &l->keys[p - l->open->part];
-    if (r->owners[0].n)
-        return chunk && whole ? add_chunk(p, chunk, b) : add_sparse(r, l, p, m, b, chunk);
-    p->dense = *b;
-    p->batches = 1;
-    return YK_OK;
+    yk__share *share = &a->share[thread - yk__channel_of(s, thread)->first];
+    share->newest = s->thread[thread].used_by;
+    if (share->batches++ == 0)
+        share->incarnation = share->newest;
+    memcpy(share->cursor, cursor, sizeof share->cursor);
+}
+
+yk_status yk__shards_add(yk_shards *s, int thread, const yk_batch *batch, const yk_chunk *chunk, bool whole,
+                         const uint64_t cursor[YK_CURSOR_SIZE])
+{
+    yk__channel *l = yk__channel_of(s, thread);
+    const int number = thread - l->first;
+    yk_mutex_lock(&l->lock);
+    yk__request *a = open_request(l);
+    a->found = false; /* if its keys were found, it had none */
+    yk_mutex_unlock(&l->lock);
+    yk__part *p = &a->part[number];
+    yk_status st = YK_OK;
+    if (!s->owners[0].n) {
+        p->dense = *batch;
+        p->batches = 1;
+    } else {
+        st =
+            chunk && whole ? add_chunk(p, chunk, batch) : add_sparse(s, l, p, &l->keys[number], batch, chunk);
+    }
+    if (!st)
+        yk__shards_count_batch(s, a, thread, cursor);
+    return st;
+}
+
+yk_batch yk__shards_batch(const yk__channel *c, int thread, size_t i)
+{
+    const yk__request *a = c->current;
+    const yk__part *p = &a->part[thread - c->first];
+    if (!a->keys) /* no keyed groups: it was not copied */
+        return p->dense;
+    const size_t begin = i ? p->batch[i - 1].end : 0;
+    return (yk_batch){.rows = p->rows,
+                      .pick = p->pick + begin,
+                      .n = p->batch[i].end - begin,
+                      .ahead = p->batch[p->batches - 1].end - p->batch[i].end,
+                      .noise = p->batch[i].noise,
+                      .remapped = true,
+                      .bias = p->whole ? p->whole->bias : p->bias};
 }
 
 /* The keys of a chunk that the copied rows have, in the order of the chunk. */
-static yk_status keys_of_part(yk_remote *r, yk__remote_channel *l, yk_chunk *found)
+static yk_status keys_of_part(yk_shards *s, yk__channel *l, yk_chunk *found)
 {
     const yk_chunk *chunk = l->chunk;
-    const size_t servers = (size_t)r->owners[0].n;
+    const size_t servers = (size_t)s->owners[0].n;
     if (YK_RESERVE(found->begin, found->cap, servers + 1 + 2 * (size_t)chunk->nkeys, "the keys of a batch"))
         return YK_ESYSTEM;
     found->row = found->begin + servers + 1;
@@ -197,13 +235,13 @@ static void renumber(yk__part *p, const uint32_t *number, uint32_t keys)
 }
 
 /* Stage 0: sorts the keys of a part by server. */
-static yk_status sort_part(yk_remote *r, yk__remote_channel *l, yk__part *p, yk_merger *m, bool only)
+static yk_status sort_part(yk_shards *s, yk__channel *l, yk__part *p, yk_merger *m, bool only)
 {
     if (!p->batches || p->whole)
         return YK_OK;
     const uint32_t *number = l->chunk ? l->used_at : m->key;
-    yk_status st = l->chunk ? keys_of_part(r, l, &p->found)
-                            : yk__chunk_sort(&p->found, m, NULL, r->owners[0].n, r->config.bias_key);
+    yk_status st = l->chunk ? keys_of_part(s, l, &p->found)
+                            : yk__chunk_sort(&p->found, m, NULL, s->owners[0].n, s->config.bias_key);
     if (st)
         return st;
     p->found.entries = p->copied.start[p->copied.n];
@@ -229,12 +267,12 @@ static yk_status unite(const yk__request *a, int shares, int k, yk_merger *m)
 }
 
 /* Stage 2: the indices of the part's keys among those of all parts. */
-static void renumber_part(const yk_remote *r, const yk__remote_channel *l, yk__part *p, yk_merger *m)
+static void renumber_part(const yk_shards *s, const yk__channel *l, yk__part *p, yk_merger *m)
 {
     uint32_t before = 0;
     if (!p->batches)
         return;
-    for (int k = 0; k < r->owners[0].n; before += (uint32_t)l->united[k++].n)
+    for (int k = 0; k < s->owners[0].n; before += (uint32_t)l->united[k++].n)
         for (uint32_t i = p->found.begin[k]; i < p->found.begin[k + 1]; i++)
             p->at[i] += before;
     for (size_t i = 0; i < m->n; i++)
@@ -244,9 +282,9 @@ static void renumber_part(const yk_remote *r, const yk__remote_channel *l, yk__p
 }
 
 /* Lists the keys of all parts. */
-static yk_status list_keys(const yk_remote *r, const yk__remote_channel *l, yk_chunk *out)
+static yk_status list_keys(const yk_shards *s, const yk__channel *l, yk_chunk *out)
 {
-    const size_t servers = (size_t)r->owners[0].n;
+    const size_t servers = (size_t)s->owners[0].n;
     size_t n = 0;
     for (size_t k = 0; k < servers; k++)
         n += l->united[k].n;
@@ -263,9 +301,9 @@ static yk_status list_keys(const yk_remote *r, const yk__remote_channel *l, yk_c
 }
 
 /* Sorts the keys by their owners in the groups with another placement. */
-static yk_status find_others(const yk_remote *r, yk__request *a)
+static yk_status find_others(const yk_shards *s, yk__request *a)
 {
-    const uint32_t servers = (uint32_t)r->owners[0].n, owners = (uint32_t)r->owners[1].n;
+    const uint32_t servers = (uint32_t)s->owners[0].n, owners = (uint32_t)s->owners[1].n;
     const yk_chunk *keys = a->keys;
     yk_chunk *o = &a->others;
     if (!owners)
@@ -292,46 +330,46 @@ static yk_status find_others(const yk_remote *r, yk__request *a)
 }
 
 /* Reserves memory for the values of all groups. */
-static yk_status reserve_values(yk_remote *r, yk__request *a)
+static yk_status reserve_values(yk_shards *s, yk__request *a)
 {
-    size_t floats = 0;
-    for (int g = 0; g < r->config.ngroups; g++) {
-        const yk_group *group = &r->config.group[g];
-        a->at[g] = floats;
+    size_t floats = 0, at[YK_MAX_GROUPS];
+    for (int g = 0; g < s->config.ngroups; g++) {
+        const yk_group *group = &s->config.group[g];
+        at[g] = floats;
         floats += YK_ROUND_UP((group->keyed ? a->keys->nkeys * group->width : (size_t)group->keys) *
-                                  (size_t)r->config.arrays[g],
+                                  (size_t)s->config.arrays[g],
                               16);
     }
-    if (floats + 16 <= a->w_cap)
-        return YK_OK;
-    yk_free(a->w);
-    a->w_cap = r->owners[0].n ? floats + floats / 2 + 16 : floats + 16;
-    a->w = yk_alloc(a->w_cap, sizeof *a->w, "the parameters of a batch");
-    return a->w ? YK_OK : YK_ESYSTEM;
+    if (floats + 16 > a->w_cap) {
+        yk_free(a->w);
+        a->w_cap = s->owners[0].n ? floats + floats / 2 + 16 : floats + 16;
+        if (!(a->w = yk_alloc(a->w_cap, sizeof *a->w, "the parameters of a batch")))
+            return YK_ESYSTEM;
+    }
+    for (int g = 0; g < s->config.ngroups; g++)
+        a->value[g] = a->w + at[g];
+    return YK_OK;
 }
 
 /* Stage 2, in one thread. */
-static yk_status find_all(yk_remote *r, const yk__remote_channel *l, yk__request *a)
+static yk_status find_all(yk_shards *s, const yk__channel *l, yk__request *a)
 {
-    const bool only = yk__remote_shares(r) == 1;
+    const bool only = yk__threads_of(l) == 1;
     yk_status st = YK_OK;
     a->found = true;
-    a->batches = 0;
+    a->batches = yk__shards_added(l);
     a->keys = NULL;
-    for (int i = 0; i < yk__remote_shares(r); i++)
-        a->batches += a->part[i].batches;
-    if (a->batches && r->owners[0].n) {
+    if (a->batches && s->owners[0].n) {
         a->keys = !only ? &a->united : a->part->whole ? a->part->whole : &a->part->found;
-        if (!(st = only ? YK_OK : list_keys(r, l, &a->united)))
-            st = find_others(r, a);
+        if (!(st = only ? YK_OK : list_keys(s, l, &a->united)))
+            st = find_others(s, a);
     }
-    return st || !a->batches ? st : reserve_values(r, a);
+    return st || !a->batches ? st : reserve_values(s, a);
 }
 
-yk_status yk_remote_find_keys(yk_remote *r, int channel, int stage, int me, int all)
+yk_status yk__shards_find_keys(yk_shards *s, yk__channel *l, int stage, int me, int all)
 {
-    yk__remote_channel *l = &r->channel[channel];
-    const int shares = yk__remote_shares(r), servers = shares > 1 ? r->owners[0].n : 0;
+    const int shares = yk__threads_of(l), servers = shares > 1 ? s->owners[0].n : 0;
     yk_mutex_lock(&l->lock); /* in stage 0, other threads may still add their batches */
     yk__request *a = l->open;
     yk_mutex_unlock(&l->lock);
@@ -339,8 +377,8 @@ yk_status yk_remote_find_keys(yk_remote *r, int channel, int stage, int me, int 
     if (!a)
         return YK_OK;
     if (stage == 0) {
-        for (int i = me; !st && r->owners[0].n && i < shares; i += all)
-            st = sort_part(r, l, &a->part[i], &l->keys[i], shares == 1);
+        for (int i = me; !st && s->owners[0].n && i < shares; i += all)
+            st = sort_part(s, l, &a->part[i], &l->keys[i], shares == 1);
         return st;
     }
     if (stage == 1) {
@@ -349,28 +387,34 @@ yk_status yk_remote_find_keys(yk_remote *r, int channel, int stage, int me, int 
         return st;
     }
     for (int i = me; servers && i < shares; i += all)
-        renumber_part(r, l, &a->part[i], &l->keys[i]);
-    return me == 0 ? find_all(r, l, a) : YK_OK;
+        renumber_part(s, l, &a->part[i], &l->keys[i]);
+    return me == 0 ? find_all(s, l, a) : YK_OK;
 }
 
-yk_status yk__request_close(yk_remote *r, int channel, yk__request **out)
+yk_status yk__shards_close(yk_shards *s, yk__channel *l, yk__request **out)
 {
-    yk__remote_channel *l = &r->channel[channel];
-    yk__request *a = yk__request_open(r, l);
+    yk__request *a = open_request(l);
     yk_status st = YK_OK;
-    for (int stage = 0; !a->found && !st && stage < YK_REMOTE_STAGES; stage++)
-        st = yk_remote_find_keys(r, channel, stage, 0, 1);
+    for (int stage = 0; !a->found && !st && stage < YK__STAGES; stage++)
+        st = yk__shards_find_keys(s, l, stage, 0, 1);
     l->open = NULL;
-    a->number = l->requested++ * (uint32_t)r->config.channels + (uint32_t)channel;
-    atomic_store(&a->missing, r->config.servers);
+    a->number = l->requested++ * (uint32_t)s->config.channels + (uint32_t)l->first;
+    atomic_store(&a->missing, s->config.servers);
     *out = a;
     return st;
 }
 
-size_t yk_remote_added_by(const yk_remote *r, int channel, int thread)
+size_t yk__shards_added(const yk__channel *c)
 {
-    const yk__request *open = r->channel[channel].open;
-    return open ? (size_t)open->share[thread - channel].batches : 0;
+    size_t n = 0;
+    for (int i = 0; c->open && i < yk__threads_of(c); i++)
+        n += c->open->part[i].batches;
+    return n;
+}
+
+size_t yk__shards_added_by(const yk__channel *c, int thread)
+{
+    return c->open ? (size_t)c->open->share[thread - c->first].batches : 0;
 }
 
 void yk__request_fini(yk__request *a, int parts, int servers)

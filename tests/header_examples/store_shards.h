@@ -1,0 +1,2 @@
+extern yk_shards_config config;
+extern yk_shards_training training;
