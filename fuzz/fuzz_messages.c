@@ -55,6 +55,7 @@ static int find(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
 
 typedef struct {
     yk_comm comm;
+    yk_plan plan;
     uint64_t sent_to[2 + CLIENTS];
     yk_local *table;
     yk_assignment assignment;
@@ -77,30 +78,28 @@ static void create(uint8_t how, bool chief, job *j)
                                        {{"network", false, 1, DENSE}, optim, 0, NULL, 0}},
                              .workers = 1,
                              .batch = 4};
-    yk_server_config c = {.comm = &j->comm,
-                          .servers = servers,
-                          .first_client = servers,
-                          .clients = CLIENTS,
-                          .threads = THREADS,
-                          .channels = how & 32 && !synchronous && !local ? THREADS : 1,
-                          .ngroups = 2,
-                          .group = {table.group[0].shape, table.group[1].shape},
-                          .staleness = synchronous ? 0
-                                       : how & 16  ? 3
-                                                   : YK_ASYNC,
-                          .rounds = !synchronous ? &yk_rounds_none
-                                    : how & 16   ? &yk_rounds_first
-                                                 : &yk_rounds_all,
-                          .round_size = 1,
-                          .copy_steps = local ? 4 : 0,
-                          .survives_loss = true,
-                          .timeout = 1e9,
-                          .first_timeout = 1e9,
-                          .control_timeout = 1e9};
+    j->plan = (yk_plan){.ngroups = 2,
+                        .staleness = synchronous ? 0
+                                     : how & 16  ? 3
+                                                 : YK_ASYNC,
+                        .synchronous = synchronous,
+                        .quorum = synchronous && how & 16,
+                        .local_steps = local ? 4 : 0,
+                        .owners = servers,
+                        .first_client = servers,
+                        .clients = CLIENTS,
+                        .workers_per_process = THREADS,
+                        .channels = how & 32 && !synchronous && !local ? THREADS : 1,
+                        .survives_loss = true,
+                        .worker_timeout = 1e9,
+                        .first_step_timeout = 1e9,
+                        .control_timeout = 1e9};
+    yk_server_config c = {
+        .comm = &j->comm, .plan = &j->plan, .group = {table.group[0].shape, table.group[1].shape}};
     for (int g = 0; g < table.ngroups; g++) {
         size_t begin;
         c.group[g].owners = servers;
-        table.group[g].shape = yk_server_piece(&c.group[g], servers - 1, &begin);
+        table.group[g].shape = yk_group_piece(&c.group[g], servers - 1, &begin);
     }
     if (yk_local_create(&table, &j->table))
         abort();
@@ -176,13 +175,13 @@ static yk_status handle(yk_server *s, yk__client *c)
 {
     bool found;
     yk_status st = !c ? yk__control_receive(s, &found) : c->pushed ? YK_OK : yk__handle_message(s, c);
-    if (!st && s->config.rounds->close)
-        st = s->config.rounds->close(s);
+    if (!st && s->rounds->close)
+        st = s->rounds->close(s);
     if (!st)
         st = yk__snapshot_send(s);
     if (!st)
         st = yk__answer_all(s, 0.0);
-    return st || !s->config.rounds->prepare ? st : s->config.rounds->prepare(s);
+    return st || !s->rounds->prepare ? st : s->rounds->prepare(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -61,28 +61,40 @@ static inline yk_group place(const job *j, int group)
     return g;
 }
 
+static inline yk_plan plan_of(const job *j)
+{
+    yk_plan p = {.ngroups = GROUPS,
+                 .staleness = j->staleness,
+                 .synchronous = j->lockstep,
+                 .lockstep = j->lockstep,
+                 .copy_lifetime = j->copies ? j->local_steps : 0,
+                 .local_steps = j->copies ? 0 : j->local_steps,
+                 .depth = j->copies ? j->depth : 1,
+                 .owners = SERVERS,
+                 .first_client = SERVERS,
+                 .clients = j->workers / j->threads,
+                 .workers_per_process = j->threads,
+                 .channels = 1,
+                 .worker_timeout = 20.0,
+                 .server_timeout = 20.0,
+                 .first_step_timeout = 60.0,
+                 .control_timeout = 45.0,
+                 .leave_timeout = 1.0,
+                 .dead_timeout = 0.5,
+                 .heartbeat_every = 1.0};
+    for (int g = 0; g < GROUPS; g++) {
+        p.group[g].optim = j->group[g].optim;
+        p.group[g].staleness = j->immediate[g];
+    }
+    return p;
+}
+
 static inline yk_status serve(job *j, yk_comm *comm, int rank)
 {
     yk_local_config c = store_config(j, 1);
-    yk_server_config config = {.comm = comm,
-                               .servers = SERVERS,
-                               .first_client = SERVERS,
-                               .clients = j->workers / j->threads,
-                               .threads = j->threads,
-                               .channels = 1,
-                               .ngroups = GROUPS,
-                               .staleness = j->staleness,
-                               .rounds = j->lockstep ? &yk_rounds_all : &yk_rounds_none,
-                               .copy_steps = j->local_steps,
-                               .scaled = j->copies,
-                               .timeout = 20.0,
-                               .first_timeout = 60.0,
-                               .control_timeout = 45.0,
-                               .leave_timeout = 1.0,
-                               .dead_timeout = 0.5,
-                               .heartbeat_every = 1.0,
-                               .hooks = {.context = j, .paused = j->paused}};
-    memcpy(config.immediate, j->immediate, sizeof j->immediate);
+    const yk_plan plan = plan_of(j);
+    const yk_server_hooks hooks = {.context = j, .paused = j->paused};
+    yk_server_config config = {.comm = comm, .plan = &plan};
     yk_server *s = NULL;
     yk_status st = rank == 0 ? yk_local_create(&c, &j->result) : YK_OK;
     if (!st && rank == 0)
@@ -90,12 +102,14 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
     for (int g = 0; g < GROUPS; g++) {
         size_t begin;
         config.group[g] = place(j, g);
-        c.group[g].shape = yk_server_piece(&config.group[g], rank, &begin);
+        c.group[g].shape = yk_group_piece(&config.group[g], rank, &begin);
     }
     if (!st && !(st = yk_local_create(&c, &config.table)) && !(st = yk_server_create(&config, &s)))
         st = yk_server_scatter(s, rank == 0 ? j->result : NULL, NULL, 0);
-    if (!st)
+    if (!st) {
+        yk_server_set_hooks(s, &hooks);
         st = yk_server_run(s);
+    }
     if (!st && rank == 0 && !(st = yk_server_snapshot(s, j->result, false)))
         yk_server_assemble(s, j->result);
     if (!st && rank == 0 && !(st = yk_local_quiesce(j->result, 0)))
@@ -107,39 +121,24 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
 
 static inline yk_status be_client(job *j, yk_comm *comm, int number)
 {
-    yk_shards_config config = {.comm = comm,
-                               .servers = SERVERS,
-                               .ngroups = GROUPS,
-                               .channels = 1,
-                               .threads = j->threads,
-                               .rounds = j->lockstep,
-                               .bias_key = j->model.bias_key,
-                               .timeout = 20.0,
-                               .heartbeat_every = 1.0};
-    for (int g = 0; g < GROUPS; g++) {
+    const yk_plan plan = plan_of(j);
+    yk_shards_config config = {.comm = comm, .plan = &plan, .bias_key = j->model.bias_key};
+    for (int g = 0; g < GROUPS; g++)
         config.group[g] = place(j, g);
-        config.arrays[g] = j->local_steps ? 1 + yk_optim_rule_of(j->group[g].optim.kind)->slots : 1;
-    }
     yk_team *team;
     yk_status st = yk_team_create(j->threads, &team);
     if (st)
         return st;
     if (!j->epochs)
         yk_sleep_ns(2500000000); /* it leaves late, without a step */
-    yk_shards_training training = {.team = team,
-                                   .one_step = j->lockstep,
-                                   .whole = store_config(j, j->threads),
-                                   .steps = j->local_steps,
-                                   .scaled = j->copies,
-                                   .bounded = j->staleness != YK_ASYNC,
-                                   .depth = j->copies ? j->depth : 1,
-                                   .until_due = j->lockstep ? nothing_due : NULL};
-    training.whole.team = team;
+    yk_local_config whole = store_config(j, j->threads);
+    whole.team = team;
+    whole.until_due = nothing_due;
     yk_shards *s = NULL;
     yk_store *store;
     st = yk_shards_create(&config, &s);
     if (!st)
-        st = yk_shards_store(s, &training, &store);
+        st = yk_shards_store(s, &whole, NULL, 0, &store);
     if (!st)
         st = train_threads(j, team, store, number);
     yk_shards_free(s);

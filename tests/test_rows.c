@@ -330,6 +330,20 @@ static void rows_are_appended(void **state)
     assert_row(&all, 3, ROW(1, 2), NULL, 0);
     assert_row(&all, 502, ROW(3, 4), VALUES(0.25f, 4.0f), 1);
     assert_row(&all, 503, ROW(1, 2), NULL, 0);
+
+    yk_rows picked;
+    yk_rows_init(&picked, YK_ROWS_SPARSE, 0);
+    assert_int_equal(yk_rows_append_picked(&picked, &plain, (uint32_t[]){2, 0}, 2), YK_OK);
+    assert_null(picked.value);
+    assert_int_equal(yk_rows_append_picked(&picked, &valued, (uint32_t[]){0}, 1), YK_OK);
+    assert_int_equal(yk_rows_append_picked(&picked, &plain, (uint32_t[]){1}, 1), YK_OK);
+    assert_int_equal(picked.n, 4);
+    assert_int_equal(picked.dim, 10);
+    assert_row(&picked, 0, ROW(0, 9), NULL, 0);
+    assert_row(&picked, 1, ROW(1, 2), NULL, 0);
+    assert_row(&picked, 2, ROW(3, 4), VALUES(0.25f, 4.0f), 1);
+    assert_row(&picked, 3, ROW(5), NULL, 1);
+    yk_rows_fini(&picked);
     yk_rows_fini(&plain);
     yk_rows_fini(&valued);
     yk_rows_fini(&all);

@@ -37,4 +37,23 @@ static inline size_t yk_group_floats(const yk_group *g)
     return (size_t)g->keys * g->width;
 }
 
+/* The piece of a group that a rank owns: a contiguous piece of a dense group, which begins at *begin_out, or its share of the keys.
+ * `keys` is 0 if it owns nothing of the group. */
+static inline yk_group yk_group_piece(const yk_group *g, int rank, size_t *begin_out)
+{
+    const uint64_t k = (uint64_t)g->owners, i = (uint64_t)(rank - g->first_owner);
+    yk_group piece = *g;
+    uint64_t begin = 0;
+    if (i >= k) { /* also if `rank` is less than the first owner */
+        piece.keys = 0;
+    } else if (g->keyed) {
+        piece.keys = (g->keys + k - 1) / k;
+    } else {
+        begin = g->keys * i / k / 16 * 16;
+        piece.keys = (i + 1 == k ? g->keys : g->keys * (i + 1) / k / 16 * 16) - begin;
+    }
+    *begin_out = (size_t)begin;
+    return piece;
+}
+
 #endif

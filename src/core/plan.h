@@ -122,6 +122,12 @@ typedef struct {
     double team_timeout;       /* for threads of a process, which may be waiting for another process */
 } yk_plan;
 
+/* Steps that a worker takes on a copy of the parameters before it is merged; 0: every gradient is sent. */
+static inline uint64_t yk_plan_copy_steps(const yk_plan *p)
+{
+    return p->copy_lifetime ? p->copy_lifetime : p->local_steps;
+}
+
 /* A copy is merged after this many examples (store/local_copy.h); */
 enum { YK_COPY_EXAMPLES = 2048 };
 /* after this many times as many if its keys are less frequent (store/local_hot.c), or in a long job (train/plan.c); */

@@ -379,8 +379,11 @@ yk_status yk__rows_reserve(yk_rows *rows, size_t n, size_t entries, unsigned arr
     for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
         if (!belongs(rows->kind, a) || (array[a].optional && !(arrays >> a & 1)))
             continue;
+        const bool is_new = array[a].optional && !get(rows, a);
         if (grow(rows, a, (size_t)count_of(a, n, rows->dim, entries)))
             return YK_ESYSTEM;
+        if (is_new)
+            fill_default(rows, a, 0, bytes_of(rows, a) / array[a].width);
         yk_huge_pages(get(rows, a), rows->cap[a] * array[a].width);
     }
     return YK_OK;

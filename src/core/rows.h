@@ -115,6 +115,8 @@ yk_status yk_rows_set_target(yk_rows *rows, float target);
 
 /* Appends rows `first` .. `first + n - 1` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
+/* Appends sparse rows pick[0] .. pick[n - 1] of `from`, without the probabilities that their labels were drawn from. */
+yk_status yk_rows_append_picked(yk_rows *rows, const yk_rows *from, const uint32_t *pick, size_t n);
 
 /* There will be about n rows; sparse ones as long as those so far. Reserves memory in huge pages, if there is enough. */
 void yk_rows_expect(yk_rows *rows, size_t n);
@@ -152,7 +154,7 @@ void yk_scatter_end(yk_scatter *s); /* all rows were put */
 size_t yk_rows_bytes(const yk_rows *rows); /* memory of the rows */
 void yk_rows_finish(yk_rows *rows);        /* after the last row: makes random reads cheap (huge pages) */
 
-/* Private to base: memory for n rows, in huge pages. `arrays`: bit a: with the optional array a. */
+/* Private to core: memory for n rows, in huge pages. `arrays`: bit a: with the optional array a. */
 yk_status yk__rows_reserve(yk_rows *rows, size_t n, size_t entries, unsigned arrays);
 
 static inline size_t yk_rows_entries(const yk_rows *rows, size_t r)

@@ -140,6 +140,24 @@ static unsigned arrays_of(const yk_rows *rows)
            (rows->weight ? 1u << YK_ROWS_WEIGHT : 0) | (rows->target ? 1u << YK_ROWS_TARGET : 0);
 }
 
+yk_status yk_rows_append_picked(yk_rows *to, const yk_rows *from, const uint32_t *pick, size_t n)
+{
+    size_t at = to->n ? (size_t)to->start[to->n] : 0, entries = at;
+    for (size_t i = 0; i < n; i++)
+        entries += yk_rows_entries(from, pick[i]);
+    yk_status st = yk__rows_reserve(to, to->n + n, entries + 16, arrays_of(to) | arrays_of(from));
+    if (st)
+        return st;
+    for (size_t i = 0; i < n; i++, to->n++) {
+        to->start[to->n] = at;
+        copy_row(from, pick[i], to, to->n, at);
+        at += yk_rows_entries(from, pick[i]);
+    }
+    to->start[to->n] = at;
+    to->dim = from->dim > to->dim ? from->dim : to->dim;
+    return YK_OK;
+}
+
 /* Sets m->first and m->block_of, and allocates memory for all rows. */
 static yk_status prepare(shuffle *m, size_t blocks, yk_rows *out)
 {

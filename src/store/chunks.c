@@ -60,10 +60,9 @@ static yk_status find_keys(yk_chunks *c, size_t first, size_t end, yk_merger *m)
     return YK_OK;
 }
 
-yk_status yk__chunk_sort(yk_chunk *c, yk_merger *m, const uint32_t *order, int servers, uint32_t bias_key)
+yk_status yk__chunk_reserve(yk_chunk *c, size_t n, int servers)
 {
-    const size_t n = m->n, k = (size_t)servers;
-    uint32_t row;
+    const size_t k = (size_t)servers;
     if (YK_RESERVE(c->begin, c->cap, k + 1 + 2 * n, "the keys of a batch"))
         return YK_ESYSTEM;
     memset(c->begin, 0, (k + 1) * sizeof *c->begin);
@@ -72,6 +71,15 @@ yk_status yk__chunk_sort(yk_chunk *c, yk_merger *m, const uint32_t *order, int s
     c->nkeys = (uint32_t)n;
     c->bias = UINT32_MAX;
     c->squares_sum = 0.0;
+    return YK_OK;
+}
+
+yk_status yk__chunk_sort(yk_chunk *c, yk_merger *m, const uint32_t *order, int servers, uint32_t bias_key)
+{
+    const size_t n = m->n, k = (size_t)servers;
+    uint32_t row;
+    if (yk__chunk_reserve(c, n, servers))
+        return YK_ESYSTEM;
     for (size_t i = 0; i < n; i++)
         c->begin[yk__server_of(m->key[i], (uint32_t)servers, &row) + 1]++;
     for (size_t i = 0; i < k; i++)
@@ -81,8 +89,8 @@ yk_status yk__chunk_sort(yk_chunk *c, yk_merger *m, const uint32_t *order, int s
         const size_t i = order ? order[j] : j;
         const uint32_t to = c->begin[yk__server_of(m->key[i], (uint32_t)servers, &row)]++;
         c->row[to] = row;
-        c->squares[to] = m->value[i];
-        c->squares_sum += (double)m->value[i];
+        c->squares[to] = m->value ? m->value[i] : 0.0f;
+        c->squares_sum += (double)c->squares[to];
         if (m->key[i] == bias_key)
             c->bias = to;
         m->key[i] = to;

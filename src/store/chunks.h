@@ -46,8 +46,11 @@ void yk_chunks_free(yk_chunks *c); /* NULL is fine */
 /* scratch: of the calling thread (yk_merger_init). */
 yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_chunk **out);
 
-/* Fills in everything but `entries` from the keys of `m` and their squares; m->key[i] becomes the index of key i. order: the
- * order of the keys on each server; NULL: that of `m`. */
+/* Memory for n keys; *chunk may have been used before. */
+yk_status yk__chunk_reserve(yk_chunk *chunk, size_t n, int servers);
+
+/* Fills in everything but `entries` from the keys of `m` and their squares (m->value; NULL: they are not known); m->key[i] becomes
+ * the index of key i. order: the order of the keys on each server; NULL: that of `m`. */
 yk_status yk__chunk_sort(yk_chunk *chunk, yk_merger *m, const uint32_t *order, int servers,
                          uint32_t bias_key);
 

@@ -1,10 +1,11 @@
 #include "store/local_internal.h"
 
 #include "base/clock.h"
+#include "store/exchange.h"
 
 enum { COUNT_EVERY = 1024 }; /* examples, see yk__global_step() */
 
-static const yk_store_ops local_ops;
+static const yk_store_ops local_ops, replica_ops, local_sgd_ops;
 static const yk_burst_ops bursts;
 
 /* Whether bursts are possible (store.h). */
@@ -35,9 +36,12 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
     s->config = *config;
     s->kern = yk_linear();
     s->bound = YK_ASYNC;
-    s->base.ops = &local_ops;
+    s->base.ops = config->local_steps                                ? &local_sgd_ops
+                  : yk__replica_sums(config) && config->workers == 1 ? &replica_ops
+                                                                     : &local_ops;
     for (int g = 0; g < config->ngroups; g++)
         s->rounds |= config->group[g].staleness == 0;
+    s->sums = s->rounds && (config->workers > 1 || yk__replica_sums(config));
     s->clocks = s->rounds ? 1 : config->workers;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
@@ -51,6 +55,8 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
     }
     for (int i = 0; !st && i < config->workers; i++)
         st = make_worker(s, &s->worker[i]);
+    if (!st)
+        st = yk__replica_create(s);
     if (st) {
         yk_local_free(s);
         return st;
@@ -71,6 +77,7 @@ void yk_local_free(yk_local *s)
     for (int g = 0; g < s->ngroups; g++)
         yk__table_free(&s->table[g]);
     yk_free(s->worker);
+    yk_free(s->sum);
     yk_free(s);
 }
 
@@ -151,9 +158,10 @@ yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
     return st;
 }
 
-/* A barrier at the end of a step. `named`: counts which worker was last. */
-static yk_status barrier(yk_local *s, int me, bool named)
+yk_status yk__local_barrier(yk_local *s, int me, bool named)
 {
+    if (s->config.workers == 1)
+        return YK_OK;
     yk_phases *p = yk_phases_of(s->config.phases, me);
     yk_phase_to(p, YK_PHASE_WORKERS);
     yk_status st = yk_team_barrier(s->config.team, me);
@@ -169,7 +177,7 @@ static yk_status clip_sum(yk_local *s, int me, double weight)
 {
     yk_status st = measure(s, me, true);
     double all = 0.0;
-    if (st || (st = barrier(s, me, false)))
+    if (st || (st = yk__local_barrier(s, me, false)))
         return st;
     for (int i = 0; i < s->config.workers; i++)
         all += s->worker[i].squares;
@@ -179,7 +187,9 @@ static yk_status clip_sum(yk_local *s, int me, double weight)
 
 static yk_status end_together(yk_local *s, int me, yk_step_result *out)
 {
-    yk_status st = barrier(s, me, true);
+    yk_status st = yk__local_barrier(s, me, true);
+    if (!st && yk__replica_sums(&s->config))
+        st = yk__replica_sum(s, me);
     if (st)
         return st;
     double extra = 0.0;
@@ -194,7 +204,9 @@ static yk_status end_together(yk_local *s, int me, yk_step_result *out)
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
         if (s->table[g].ops->clock)
             st = s->table[g].ops->clock(&s->table[g], me, (double)out->examples + extra);
-    return st ? st : barrier(s, me, false); /* all apply the same amount: which one is last does not matter */
+    return st ? st
+              : yk__local_barrier(s, me,
+                                  false); /* all apply the same amount: which one is last does not matter */
 }
 
 /* The steps of a worker; UINT64_MAX: it has finished. */
@@ -259,7 +271,7 @@ static yk_status wait_for_slowest(yk_local *s, int me)
 yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
 {
     yk__worker *w = &s->worker[me];
-    if (s->rounds && s->config.workers > 1) {
+    if (s->sums) {
         yk_status st = end_together(s, me, out);
         if (st || out->examples == 0)
             return st;
@@ -442,11 +454,25 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     if (s->rounds && me == 0)
         atomic_store_explicit(at, (int)action, memory_order_relaxed);
     w->wants = 1;
+    const uint64_t own = w->grad.examples;
     yk_status st = yk_local_clock(s, me, out);
-    out->own = w->grad.examples;
+    out->own = own;
     out->over = !s->rounds && out->examples == 0;
     out->action = s->rounds ? (yk_action)atomic_load_explicit(at, memory_order_relaxed) : action;
     return st;
+}
+
+static yk_status clock_local_sgd(yk_store *store, int me, yk_action action, yk_step_result *out)
+{
+    yk_step_result one;
+    yk_status st = clock_step(store, me, action, &one);
+    return st ? st : yk__replica_end_step(local_of(store), me, action, &one, out);
+}
+
+static yk_status ready(yk_store *s, int me, float *dense, size_t begin, size_t end)
+{
+    (void)me;
+    return yk_exchange_ready(local_of(s)->config.exchange, dense, begin, end);
 }
 
 static yk_status finish(yk_store *s, int me)
@@ -497,13 +523,11 @@ static void burst_end(yk_store *store, int me, size_t steps)
 
 static const yk_burst_ops bursts = {.max = burst_max, .begin = burst_begin, .end = burst_end};
 
-static const yk_store_ops local_ops = {.wants = wants,
-                                       .announce = announce,
-                                       .pull = pull,
-                                       .push = push,
-                                       .clock = clock_step,
-                                       .finish = finish,
-                                       .steps = steps_so_far};
+#define SHARED                                                                                               \
+    .wants = wants, .announce = announce, .pull = pull, .push = push, .finish = finish, .steps = steps_so_far
+static const yk_store_ops local_ops = {.clock = clock_step, SHARED},
+                          replica_ops = {.clock = clock_step, .ready = ready, SHARED},
+                          local_sgd_ops = {.clock = clock_local_sgd, SHARED};
 
 yk_store *yk_local_store(yk_local *s)
 {

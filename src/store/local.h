@@ -11,7 +11,7 @@
  * slower than one. And a linear model on dense data is locked range by range (local_table.c). If one group has K = 0, all workers
  * take the same steps, and the other groups are updated immediately within these steps.
  *
- * Parameter servers and replicas also keep their parameters in such a store. Worker `me` calls every function on its own
+ * Parameter servers also keep their parameters in such a store, and so do replicas (local_replica.c). Worker `me` calls every function on its own
  * thread, except create and free. Once a worker has seen its largest batch, its steps allocate no memory.
  */
 #ifndef YK_STORE_LOCAL_H
@@ -47,6 +47,12 @@ typedef struct {
     bool staggered;          /* workers begin one after the other (local_stale.c) */
     uint64_t max_warm_up;    /* local_stale.c: steps, of dense groups */
     yk_phases *phases;       /* [workers] NULL: not measured. Borrowed */
+    /* A replica (local_replica.c): sums of all ranks. NULL: there are no others. Borrowed */
+    struct yk_exchange *exchange;
+    uint64_t local_steps; /* of a replica: H of local SGD; 0: gradients are summed in every step */
+    /* Local SGD (also shards.h): the number of steps from this one until an evaluation, a checkpoint or the end is due. */
+    uint64_t (*until_due)(void *context, uint64_t step);
+    void *context;
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
     const atomic_bool *interrupted;
 } yk_local_config;

@@ -5,11 +5,6 @@
 
 enum { AHEAD = 32 }; /* distance of prefetching, in keys */
 
-int yk_copy_arrays(const yk_local *s, int group)
-{
-    return 1 + s->table[group].rule->slots;
-}
-
 float *yk_copy_array(yk_local *s, int group, int number)
 {
     const yk_view *shared = &s->table[group].shared;
@@ -66,7 +61,7 @@ void yk_copy_begin(yk_local *copy, size_t keys, float *const *values, uint64_t s
     for (int g = 0; g < copy->ngroups; g++) {
         yk__table *t = &copy->table[g];
         const size_t n = length_of(t, keys), floats = n * t->width;
-        for (int a = 0; a < yk_copy_arrays(copy, g); a++)
+        for (int a = 0; a <= t->rule->slots; a++)
             memcpy(yk_copy_array(copy, g, a), values[g] + (size_t)a * floats, floats * sizeof(float));
         for (size_t i = 0; t->touched && i < n; i++)
             t->touched[i] = (uint32_t)steps;
@@ -100,7 +95,7 @@ void yk_copy_end(yk_local *copy, size_t keys, float *const *values)
     for (int g = 0; g < copy->ngroups; g++) {
         yk__table *t = &copy->table[g];
         const size_t floats = length_of(t, keys) * t->width;
-        for (int a = 0; a < yk_copy_arrays(copy, g); a++) {
+        for (int a = 0; a <= t->rule->slots; a++) {
             if (a == 0 && t->touched)
                 extract_decayed(t, floats, values[g]);
             else
@@ -134,7 +129,7 @@ void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *del
         yk__decay_hot(t, k->begin, k->end, (uint32_t)now);
     else if (t->touched && k->begin < k->end)
         yk__decay_keys(t, (uint32_t)now, k->key + k->begin, k->end - k->begin);
-    for (int a = 0; a < yk_copy_arrays(s, group); a++, deltas += k->stride * t->width)
+    for (int a = 0; a <= t->rule->slots; a++, deltas += k->stride * t->width)
         add_array(yk_copy_array(s, group, a), k, t->width, share, deltas);
     if (!workers && t->rule->derives) {
         const yk_optim_step o = yk_optim_at(&t->config.optim, now);

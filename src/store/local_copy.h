@@ -32,8 +32,7 @@
 
 #include "store/local.h"
 
-int yk_copy_arrays(const yk_local *s, int group); /* the weights, and the optimizer's state */
-float *yk_copy_array(yk_local *s, int group, int number);
+float *yk_copy_array(yk_local *s, int group, int number); /* 0: the weights; then the optimizer's state */
 
 /* Keys begin .. end - 1 of a list of keys, each once (NULL: of 0, 1, ..., for a dense group). `stride`: the distance between
  * the arrays of their values, in keys, at least the length of the list. */

@@ -1,5 +1,6 @@
 /* The internals of the store of one process, shared by local.c (pull, push, clock), local_table.c (applies gradients to the table
- * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay) and local_stale.c (stale gradients). */
+ * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay), local_stale.c (stale gradients) and local_replica.c (sums of all
+ * ranks). */
 #ifndef YK_STORE_LOCAL_INTERNAL_H
 #define YK_STORE_LOCAL_INTERNAL_H
 
@@ -105,6 +106,9 @@ typedef struct {
     uint64_t counted_at, counted;
     uint64_t stale_at_pull, next_sample;
     yk_staleness stale;
+    /* local_replica.c, local SGD: calls to clock() in this round, and what it did */
+    uint64_t round_calls;
+    yk_step_result round;
 } yk__worker;
 
 struct yk_local {
@@ -118,13 +122,20 @@ struct yk_local {
     int in_flight; /* local_stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
     bool
         rounds; /* a group is synchronous: all workers take the same steps, and a table sums their gradients */
+    bool sums;  /* gradients are summed at the end of a step: those of several workers, or of all ranks */
     int clocks;     /* workers whose steps are counted: all, or one if they take them together */
     uint64_t bound; /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool decays;    /* a table has lazy decay */
     bool marks;     /* local_stale.c: workers mark the parameters that they read */
     /* The request of worker 0, by the parity of the round. */
     _Alignas(YK_ALIGN) atomic_int action_at[2];
+    /* local_replica.c */
+    float *sum;           /* of the gradients of several workers */
+    yk_step_result round; /* local SGD: the last one */
 };
+
+/* local.c: waits for all workers at the end of a step. `named`: counts which one was last. */
+yk_status yk__local_barrier(yk_local *s, int me, bool named);
 
 /* local_table.c */
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config);
@@ -164,6 +175,14 @@ void yk__decay_apply(yk__table *t); /* of all keys, while no worker is in a call
 float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to);
 /* Marks a key as decayed up to step `to`; returns the previous step. */
 uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to);
+
+/* local_replica.c */
+bool yk__replica_sums(const yk_local_config *c); /* gradients of all ranks, in every step */
+yk_status yk__replica_create(yk_local *s);
+yk_status yk__replica_sum(yk_local *s, int me); /* the gradient of worker 0 becomes that sum */
+/* Local SGD, after a step of this process: ends the round if it is over. */
+yk_status yk__replica_end_step(yk_local *s, int me, yk_action action, const yk_step_result *one,
+                               yk_step_result *out);
 
 /* Whether the staleness of this step is recorded. It costs a cache miss per worker, so it is recorded every few thousand
  * examples, or in every step if steps are long. */

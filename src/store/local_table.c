@@ -51,7 +51,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     t->floats = yk_group_floats(&config->shape);
     t->rule = yk_optim_rule_of(config->optim.kind);
     t->concurrent = config->staleness && workers > 1;
-    t->ops = config->staleness == 0 && workers > 1 ? &summed : &each;
+    t->ops = config->staleness == 0 && s->sums ? &summed : &each;
     t->worker = yk_alloc((size_t)workers, sizeof *t->worker, "the workers");
     yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
     if (!st)

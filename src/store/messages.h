@@ -161,20 +161,6 @@ static inline uint64_t yk__key_of(uint32_t row, uint32_t server, uint32_t server
     return (uint64_t)row * servers + (server + servers - turn) % servers;
 }
 
-/* The number of keys of a keyed group on a server, or of floats of its piece of a dense one, which begins at *begin_out. 0: the
- * server owns no part of the group. */
-static inline uint64_t yk__piece(const yk_group *g, int server, uint64_t *begin_out)
-{
-    const uint64_t k = (uint64_t)g->owners, i = (uint64_t)(server - g->first_owner);
-    *begin_out = 0;
-    if (i >= k) /* also if `server` is less than the first owner */
-        return 0;
-    *begin_out = g->keyed ? 0 : g->keys * i / k / 16 * 16;
-    if (g->keyed)
-        return (g->keys + k - 1) / k;
-    return (i + 1 == k ? g->keys : g->keys * (i + 1) / k / 16 * 16) - *begin_out;
-}
-
 /* ---- the layout of values in a message ---- */
 
 /* The groups of a job, as stored on one server. */
@@ -191,8 +177,7 @@ static inline yk__layout yk__layout_of(const yk_group *group, int ngroups, const
 {
     yk__layout l = {.ngroups = ngroups};
     for (int g = 0; g < ngroups; g++) {
-        uint64_t begin;
-        const uint64_t piece = yk__piece(&group[g], server, &begin);
+        const uint64_t piece = yk_group_piece(&group[g], server, &(size_t){0}).keys;
         l.group[g].keyed = group[g].keyed;
         l.group[g].each = group[g].keyed && piece ? group[g].width : (size_t)piece;
         l.group[g].arrays = arrays[g];

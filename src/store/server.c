@@ -17,12 +17,18 @@ yk_status yk__client_add(yk_server *s, int peer, yk__client **out)
         return yk_fail(YK_ELOST, "too many workers: at most %d processes can train", YK__MAX_WORKERS);
     yk__client *c = &s->client[s->nclients];
     *c = (yk__client){.peer = peer, .active = true};
-    c->thread = yk_alloc((size_t)s->config.threads, sizeof *c->thread, "a client");
+    c->thread = yk_alloc((size_t)s->plan->workers_per_process, sizeof *c->thread, "a client");
     c->pull = yk_alloc((size_t)s->npulls, sizeof *c->pull, "a client");
     s->nclients++;
     s->active++;
     *out = c;
     return c->thread && c->pull ? YK_OK : YK_ESYSTEM;
+}
+
+/* Chunks of a resumed job have the length that its checkpoint says, which may differ from that of this plan. */
+static uint64_t longest_copy(const yk_plan *p)
+{
+    return yk_plan_copy_steps(p) * (p->copy_lifetime && p->staleness == YK_ASYNC ? YK_LONGEST_COPY : 1);
 }
 
 yk_status yk_server_create(const yk_server_config *config, yk_server **out)
@@ -31,26 +37,33 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     if (!s)
         return YK_ESYSTEM;
     s->config = *config;
+    s->plan = config->plan;
+    s->rounds = yk__rounds_of(s->plan);
+    s->copy_steps = longest_copy(s->plan);
     s->me = yk_comm_rank(config->comm);
     s->chief = s->me == 0;
-    s->npulls = config->channels * YK__MAX_OUTSTANDING;
-    s->stale = !config->copy_steps && !config->rounds->close;
+    s->npulls = s->plan->channels * YK__MAX_OUTSTANDING;
+    s->stale = !s->copy_steps && !s->rounds->close;
     int arrays[YK_MAX_GROUPS];
-    for (int g = 0; g < config->ngroups; g++)
-        arrays[g] = config->copy_steps ? yk_copy_arrays(config->table, g) : 1;
-    s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me);
+    for (int g = 0; g < s->plan->ngroups; g++) {
+        arrays[g] = 1 + (s->copy_steps ? yk_local_rule(config->table, g)->slots : 0);
+        s->immediate[g] = s->rounds->close && s->plan->group[g].staleness > 0;
+        const yk_group piece = yk_group_piece(&config->group[g], s->me, &(size_t){0});
+        s->rows = piece.keyed && piece.keys ? piece.keys : s->rows;
+    }
+    s->layout = yk__layout_of(config->group, s->plan->ngroups, arrays, s->me);
     s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
-    if (!st && config->serving_threads > 1)
-        st = yk_thread_pool_create(config->serving_threads, &s->pool);
+    if (!st && s->plan->serving_threads > 1)
+        st = yk_thread_pool_create(s->plan->serving_threads, &s->pool);
     if (!st)
         st = yk_merger_init(&s->keys, 64);
-    if (!st && config->clip_norm > 0.0 && config->rounds->close && !config->copy_steps &&
-        !(s->squares = yk_alloc((size_t)config->servers, sizeof *s->squares, "the servers")))
+    if (!st && s->plan->clip_norm > 0.0 && s->rounds->close && !s->copy_steps &&
+        !(s->squares = yk_alloc((size_t)s->plan->owners, sizeof *s->squares, "the servers")))
         st = YK_ESYSTEM;
-    for (int i = 0; !st && i < config->clients; i++) {
+    for (int i = 0; !st && i < s->plan->clients; i++) {
         yk__client *c;
-        st = yk__client_add(s, config->first_client + i, &c);
+        st = yk__client_add(s, s->plan->first_client + i, &c);
     }
     if (st)
         yk_server_free(s);
@@ -78,7 +91,7 @@ void yk_server_free(yk_server *s)
     yk_merger_fini(&s->keys);
     for (int g = 0; g < YK_MAX_GROUPS; g++)
         free(s->sum[g]);
-    for (int k = 0; s->read && k < s->config.servers; k++)
+    for (int k = 0; s->read && k < s->plan->owners; k++)
         free(s->read[k].key);
     yk_free(s->read);
     yk_free(s->squares);
@@ -113,18 +126,18 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
         yk_phase_to(s->config.phases, YK_PHASE_RECEIVING);
         st = yk__handle_message(s, c);
     }
-    if (!st && done && s->config.rounds->decides) /* a step uses exactly that many gradients */
-        st = s->config.rounds->close(s);
+    if (!st && done && s->rounds->decides) /* a step uses exactly that many gradients */
+        st = s->rounds->close(s);
     return st;
 }
 
 /* An evaluation may end the job while answers wait: all workers see it in the same round. */
 static void pause_if_asked(yk_server *s)
 {
-    const yk_server_hooks *h = &s->config.hooks;
+    const yk_server_hooks *h = &s->hooks;
     const bool before = s->paused;
     s->paused = s->chief && h->paused && h->paused(h->context);
-    if (before && !s->paused && s->config.rounds->close)
+    if (before && !s->paused && s->rounds->close)
         yk__stop_if_asked(s);
 }
 
@@ -134,7 +147,7 @@ static yk_status receive_all(yk_server *s, bool *busy)
     int peer;
     size_t bytes;
     yk__client *first = NULL;
-    if (s->paused && !s->config.rounds->close)
+    if (s->paused && !s->rounds->close)
         return YK_OK;
     yk_status st = yk__control_receive(s, &found);
     if (st || found || (st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes)))
@@ -166,15 +179,14 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     char why[64] = "has died";
     if (!yk_comm_is_dead(s->config.comm, c->peer))
         snprintf(why, sizeof why, "sent no heartbeat for %.1f s", seconds);
-    if (!s->config.survives_loss)
-        return yk_fail(
-            YK_ELOST,
-            "the worker of rank %d %s%s; %s cannot continue without it "
-            "(--restarts restarts from the last checkpoint)",
-            c->peer, why, strcmp(why, "has died") ? ": it has died, is hung, or cannot be reached" : "",
-            s->config.rounds->close ? "synchronous training" : "training without dedicated servers");
+    if (!s->plan->survives_loss)
+        return yk_fail(YK_ELOST,
+                       "the worker of rank %d %s%s; %s cannot continue without it "
+                       "(--restarts restarts from the last checkpoint)",
+                       c->peer, why,
+                       strcmp(why, "has died") ? ": it has died, is hung, or cannot be reached" : "",
+                       s->rounds->close ? "synchronous training" : "training without dedicated servers");
     c->active = false;
-    c->lost = true;
     c->pushed = c->counts = false;
     s->active--;
     yk_status st = yk__return_leases(s, c, &back);
@@ -194,11 +206,11 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
  * wait for server 0 when they have no active clients. */
 static yk_status check_chief(yk_server *s, double now)
 {
-    const bool decides = s->config.rounds->decides;
+    const bool decides = s->rounds->decides;
     bool waits = s->active == 0;
     for (int i = 0; decides && i < s->nclients; i++)
         waits |= s->client[i].pushed;
-    if (s->chief && decides && now - s->control_at > s->config.heartbeat_every) {
+    if (s->chief && decides && now - s->control_at > s->plan->heartbeat_every) {
         s->control_at = now;
         return yk_server_alive(s);
     }
@@ -206,7 +218,7 @@ static yk_status check_chief(yk_server *s, double now)
         return YK_OK;
     if (!waits || s->over)
         s->control_at = now;
-    if (now - s->control_at > s->config.control_timeout)
+    if (now - s->control_at > s->plan->control_timeout)
         return yk_fail(
             YK_ELOST, "server 0 (rank 0) sent nothing for %.1f s: it has died, is hung, or cannot be reached",
             now - s->control_at);
@@ -217,14 +229,14 @@ static yk_status check_chief(yk_server *s, double now)
 static yk_status check_client(yk_server *s, yk__client *c, double now)
 {
     /* a worker that waits sends heartbeats, but they are not received before its gradient was applied */
-    if (!c->active || c->pushed || (s->config.rounds->close ? yk__awaits_answer(s, c) : s->paused)) {
+    if (!c->active || c->pushed || (s->rounds->close ? yk__awaits_answer(s, c) : s->paused)) {
         c->last_message = now;
         return YK_OK;
     }
     const double silent = now - c->last_message,
-                 max = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
+                 max = c->messages < 2 && !c->joined ? s->plan->first_step_timeout : s->plan->worker_timeout;
     const bool dead = yk_comm_is_lost(s->config.comm, c->peer) ||
-                      (silent > s->config.dead_timeout && yk_comm_is_dead(s->config.comm, c->peer));
+                      (silent > s->plan->dead_timeout && yk_comm_is_dead(s->config.comm, c->peer));
     return dead || silent > fmax(max, YK_TIMEOUT_FACTOR * c->longest) ? declare_lost(s, c, silent) : YK_OK;
 }
 
@@ -258,7 +270,7 @@ static bool ended(const yk_server *s)
     const bool all_gone = yk__all_have_left(s) && !s->awaits_squares; /* of the last round */
     if (s->chief)
         return all_gone;
-    return s->over && (all_gone || yk_now() - s->over_at > s->config.leave_timeout);
+    return s->over && (all_gone || yk_now() - s->over_at > s->plan->leave_timeout);
 }
 
 /* Whether a message is being received or sent in parts. */
@@ -295,20 +307,19 @@ static void turn_ends(yk_server *s, bool busy, uint64_t began)
 
 void yk__stop_if_asked(yk_server *s)
 {
-    const yk_server_hooks *h = &s->config.hooks;
+    const yk_server_hooks *h = &s->hooks;
     s->stopping |= s->chief && h->stop && h->stop(h->context);
 }
 
 static yk_status tick(yk_server *s, double now)
 {
-    const yk_server_hooks *h = &s->config.hooks;
+    const yk_server_hooks *h = &s->hooks;
     yk_status st = check_timeouts(s, now);
     if (!st)
         st = yk__accept_join(s);
     if (!st && h->on_tick)
         st = h->on_tick(h->context);
-    if (!st &&
-        !s->config.rounds->close) /* otherwise between two rounds: all workers see it in the same one */
+    if (!st && !s->rounds->close) /* otherwise between two rounds: all workers see it in the same one */
         yk__stop_if_asked(s);
     return st;
 }
@@ -316,8 +327,8 @@ static yk_status tick(yk_server *s, double now)
 /* An iteration of the loop, which began at `now`. A server that is always busy sends heartbeats, too. */
 static yk_status take_turn(yk_server *s, const yk_wait *w, double now, double *ticked, bool *busy)
 {
-    const yk_server_hooks *h = &s->config.hooks;
-    const yk_rounds *r = s->config.rounds;
+    const yk_server_hooks *h = &s->hooks;
+    const yk__rounds *r = s->rounds;
     const bool ticks = now - *ticked > tick_seconds;
     yk_status st = receive_all(s, busy);
     if (!st && h->poll)
@@ -340,7 +351,7 @@ static yk_status take_turn(yk_server *s, const yk_wait *w, double now, double *t
 
 yk_status yk_server_run(yk_server *s)
 {
-    yk_wait w = yk_wait_begin(s->config.wait, HUGE_VAL);
+    yk_wait w = yk_wait_begin(s->plan->wait, HUGE_VAL);
     double ticked = s->control_at = yk_now();
     yk_status st = YK_OK;
     for (int i = 0; i < s->nclients; i++)
@@ -361,9 +372,14 @@ yk_status yk_server_run(yk_server *s)
 
 /* ---- state ---- */
 
+static bool is_lost(const yk__client *c)
+{
+    return !c->active && !c->left;
+}
+
 void yk_server_set_hooks(yk_server *s, const yk_server_hooks *hooks)
 {
-    s->config.hooks = *hooks;
+    s->hooks = *hooks;
 }
 
 void yk_server_state_of(const yk_server *s, yk_server_state *out)
@@ -373,7 +389,7 @@ void yk_server_state_of(const yk_server *s, yk_server_state *out)
     out->stopped = s->stopping;
     out->workers = s->active;
     for (int i = 0; i < s->nclients; i++) {
-        out->lost += s->client[i].lost;
+        out->lost += is_lost(&s->client[i]);
         out->joined += s->client[i].joined;
     }
 }
@@ -383,7 +399,7 @@ int yk_server_workers(const yk_server *s, yk_server_worker *out, int max)
     const int n = s->nclients < max ? s->nclients : max;
     for (int i = 0; i < n; i++) {
         const yk__client *c = &s->client[i];
-        out[i] = (yk_server_worker){c->peer,     c->joined, c->lost,      c->pushes,
+        out[i] = (yk_server_worker){c->peer,     c->joined, is_lost(c),   c->pushes,
                                     c->examples, c->late,   c->came_last, c->waited};
     }
     return n;

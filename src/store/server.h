@@ -13,9 +13,13 @@
  * Either ranks 0 .. K-1 are servers and K .. K+N-1 clients, or every rank is both. Workers that join later get the next
  * numbers. Server 0 is the chief: it also leases examples (data/assignment.h) and calls the hooks (yk_server_hooks).
  *
- * What clients send is applied as config.rounds says. If they train on copies, the server adds the deltas of these copies
- * (local_copy.h). Steps are then those of the workers; a round counts as many steps as the worker that took the most. messages.h
- * describes the messages.
+ * When gradients are applied (server_round.c):
+ *     asynchronous   each when it arrives. The staleness bound decides how long the answer waits for the slowest worker
+ *     synchronous    when those of all workers have arrived. They are added in worker order and applied once; that is one step
+ *     with a quorum  the first ones are enough (fewer if fewer workers have examples left). Server 0 decides which ones; late ones are
+ *                    counted and dropped
+ * If clients train on copies, the server adds the deltas of these copies (local_copy.h). Steps are then those of the workers; a
+ * round counts as many steps as the worker that took the most. messages.h describes the messages.
  *
  * A server never waits for a single peer. A worker that misses its heartbeat timeout is declared lost. Without survives_loss
  * that is an error that names its rank; otherwise its leases go to others, and it is active again with its next message.
@@ -34,21 +38,12 @@
 
 typedef struct yk_server yk_server;
 
-/* When gradients or deltas are applied (server_round.c).
- *     yk_rounds_none   each when it arrives. The staleness bound decides how long the answer waits for the slowest worker
- *     yk_rounds_all    synchronous: when those of all workers have arrived. They are added in worker order and applied once;
- *                      that is one step
- *     yk_rounds_first  the same with a quorum: the first round_size are enough (fewer if fewer workers have examples left).
- *                      Server 0 decides which ones; late ones are counted and dropped */
-typedef struct yk_rounds yk_rounds;
-extern const yk_rounds yk_rounds_none, yk_rounds_all, yk_rounds_first;
-
 /* Called on server 0 by yk_server_run(), in its thread. */
 typedef struct {
     void *context;
     /* After an update, with its examples and their summed loss. Answers to workers wait until it returns. */
     yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double loss);
-    yk_status (*epoch_over)(void *context); /* yk_rounds_all: no worker had examples in this round */
+    yk_status (*epoch_over)(void *context); /* synchronous: no worker had examples in this round */
     /* Called on every server that sets them. on_tick: about fifty times a second. poll: in every iteration of the server's
      * loop, for a process that also trains; *busy_out: there was something to do. */
     yk_status (*on_tick)(void *context);
@@ -60,33 +55,12 @@ typedef struct {
 
 typedef struct {
     yk_comm *comm;
-    int servers;               /* processes that own a part of any group */
-    int first_client, clients; /* their ranks: after those of the servers, or the same */
-    int threads, channels;     /* of each client (messages.h) */
-    int serving_threads;       /* threads that look up and apply parameters; 0 or 1: only the calling one */
-    int ngroups;
+    const yk_plan *plan;           /* borrowed: the processes, their threads and timeouts, staleness bounds */
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */
     yk_local *table;               /* this server's shard: a store with one worker; borrowed */
-    bool immediate[YK_MAX_GROUPS]; /* groups that are updated when a gradient arrives, not with the round */
-    bool staggered;                /* workers begin one after the other (local_stale.c) */
-    uint64_t staleness;            /* as in local.h */
-    const yk_rounds *rounds;
-    int round_size;            /* yk_rounds_first */
-    double clip_norm;          /* of the sum of a round of gradients; 0: no limit */
-    uint64_t copy_steps;       /* maximum number of steps on a copy; 0: clients send every gradient */
-    bool scaled;               /* deltas are already scaled (shards.h), and added in full */
-    bool survives_loss;        /* of a client */
-    double timeout;            /* heartbeat timeout of a client in seconds (longer if its steps are long) */
-    double first_timeout;      /* the same until its second message; also the timeout of snapshots */
-    double control_timeout;    /* for messages between servers */
-    double leave_timeout;      /* for leave messages that have arrived at server 0 */
-    double dead_timeout;       /* heartbeat timeout of a client whose process is known to be dead */
-    double heartbeat_every;    /* seconds between heartbeats to clients and servers that wait */
-    yk_assignment *assignment; /* server 0, data in memory that is leased; borrowed */
-    yk_streams *streams;       /* server 0, streamed data; borrowed */
-    yk_wait_kind wait;         /* for messages */
-    yk_phases *phases;         /* of the serving thread; NULL: not measured */
-    yk_server_hooks hooks;     /* server 0 */
+    yk_assignment *assignment;     /* server 0, data in memory that is leased; borrowed */
+    yk_streams *streams;           /* server 0, streamed data; borrowed */
+    yk_phases *phases;             /* of the serving thread; NULL: not measured */
 } yk_server_config;
 
 /* Statistics of a worker. */
@@ -109,8 +83,9 @@ typedef struct {
 } yk_server_state;
 
 yk_status yk_server_create(const yk_server_config *config, yk_server **out);
-void yk_server_free(yk_server *s);                                    /* NULL is fine */
-void yk_server_set_hooks(yk_server *s, const yk_server_hooks *hooks); /* server 0, before run */
+void yk_server_free(yk_server *s); /* NULL is fine */
+void yk_server_set_hooks(yk_server *s,
+                         const yk_server_hooks *hooks); /* before run; by default there are none */
 yk_status yk_server_run(yk_server *s);
 /* Server 0, while it evaluates after the last update: a heartbeat to the other servers. */
 yk_status yk_server_alive(yk_server *s);
@@ -120,10 +95,7 @@ yk_status yk_server_end(yk_server *s);
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int max); /* returns how many */
 
-/* The piece of a group that a server owns; that of a dense group begins at *begin_out. It may be empty. */
-yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out);
-
-/* From now on, workers with this identity may join, if `comm` is open for them (yk_comm_open). Not with yk_rounds_all. */
+/* From now on, workers with this identity may join, if `comm` is open for them (yk_comm_open). Not synchronous ones. */
 void yk_server_open(yk_server *s, uint64_t identity);
 
 /* Server 0: takes a snapshot of the parameters and their state on all servers. Until the next snapshot, another thread may

@@ -13,7 +13,7 @@ static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__
     yk_lease range = {0};
     /* others take the first steps, unless all of them have run out of examples */
     const bool begins_later =
-        s->config.staggered && s->state.updates < yk_steps_before(worker) && s->config.assignment->nheld > 0;
+        s->plan->staggered && s->state.updates < yk_steps_before(worker) && s->config.assignment->nheld > 0;
     yk_status st =
         s->stopping || begins_later ? YK_OK : yk_assignment_lease(s->config.assignment, worker, &range);
     out->n = (uint32_t)s->config.assignment->chunk_rows;
@@ -120,21 +120,16 @@ static yk_status return_leases(yk_server *s, yk__client *c, int first, int end, 
 yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples)
 {
     c->incarnation++;
-    return return_leases(s, c, 0, s->config.threads, examples);
+    return return_leases(s, c, 0, s->plan->workers_per_process, examples);
 }
 
 /* Whether all keys that were sent with a pull are on this server. */
 static bool has_keys(const yk_server *s, const uint32_t *key, size_t n)
 {
-    uint64_t keys = 0, begin;
     uint32_t max = 0;
-    for (int g = 0; g < s->config.ngroups; g++) {
-        const uint64_t own = s->config.group[g].keyed ? yk__piece(&s->config.group[g], s->me, &begin) : 0;
-        keys = own ? own : keys; /* the same in all groups that it owns */
-    }
     for (size_t i = 0; i < n; i++)
         max = max > key[i] ? max : key[i];
-    return !n || max < keys;
+    return !n || max < s->rows;
 }
 
 static yk_status handle_pull(yk_server *s, yk__client *c, const yk__up *up)
@@ -177,16 +172,16 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
         yk__count_shares(s, c);
         s->state.late_examples += up->examples;
     }
-    return late ? YK_OK : s->config.rounds->push(s, c, again);
+    return late ? YK_OK : s->rounds->push(s, c, again);
 }
 
 /* Whether the push matches its pull. */
 static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
-    const uint64_t max_steps = s->config.copy_steps ? s->config.copy_steps : (uint64_t)s->config.threads;
-    if (up->nshares > (uint32_t)s->config.threads ||
-        up->thread > (uint32_t)s->config.threads - (up->nshares ? up->nshares : 1))
+    const uint64_t max_steps = s->copy_steps ? s->copy_steps : (uint64_t)s->plan->workers_per_process;
+    if (up->nshares > (uint32_t)s->plan->workers_per_process ||
+        up->thread > (uint32_t)s->plan->workers_per_process - (up->nshares ? up->nshares : 1))
         return false;
     if (!(up->flags & YK__HAS_PUSH) || !up->examples)
         return up->npush == 0;
@@ -216,10 +211,10 @@ static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
 {
     bool all = true;
     c->thread[up->thread].left = true;
-    for (int i = 0; i < s->config.channels; i++)
+    for (int i = 0; i < s->plan->channels; i++)
         all &= c->thread[i].left;
-    const int first = s->config.channels > 1 ? (int)up->thread : 0,
-              end = s->config.channels > 1 ? first + 1 : s->config.threads;
+    const int first = s->plan->channels > 1 ? (int)up->thread : 0,
+              end = s->plan->channels > 1 ? first + 1 : s->plan->workers_per_process;
     yk_status st = return_leases(s, c, first, end, &(uint64_t){0});
     if (!st && s->chief)
         st = lease(s, c, up);
@@ -306,7 +301,6 @@ static void note_message(yk_server *s, yk__client *c)
         c->skipped = min - own; /* it continues at the steps of the slowest one */
     s->active += !c->active && !c->left;
     c->active = !c->left; /* a client that has left may still send heartbeats */
-    c->lost = false;
 }
 
 yk_status yk__handle_message(yk_server *s, yk__client *c)
@@ -350,9 +344,9 @@ uint64_t yk__slowest(const yk_server *s)
     uint64_t min = UINT64_MAX;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
-        for (int l = 0; c->active && l < s->config.channels; l++) {
+        for (int l = 0; c->active && l < s->plan->channels; l++) {
             const yk__client_thread *t = &c->thread[l];
-            const bool idle = s->config.channels > 1 ? t->idle : yk__is_idle(s, c);
+            const bool idle = s->plan->channels > 1 ? t->idle : yk__is_idle(s, c);
             if (!idle && !t->left && c->skipped + t->clock < min)
                 min = c->skipped + t->clock;
         }
@@ -383,7 +377,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
 {
     const size_t n = p->wants ? yk__layout_all(&s->layout, p->n) : 0;
     const size_t bytes = sizeof(yk__down) + n * sizeof(float);
-    const int workers = s->active * s->config.threads; /* that train now */
+    const int workers = s->active * s->plan->workers_per_process; /* that train now */
     bool sent;
     yk_status st = yk_comm_test(s->config.comm, &p->op, &sent);
     if (st || !sent)
@@ -414,7 +408,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     if (s->stale)
         yk_local_set_in_flight(s->config.table, workers);
     yk_local_mark(s->config.table, &p->mark);
-    p->own_then = c->thread[p->number % (uint32_t)s->config.channels].pushes;
+    p->own_then = c->thread[p->number % (uint32_t)s->plan->channels].pushes;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     st = yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, p->out, bytes, &p->op);
     if (!st && n)
@@ -426,8 +420,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
 static yk_status send_heartbeat(yk_server *s, yk__client *c, double now)
 {
     bool done;
-    if (!c->active || !(s->paused || yk__awaits_answer(s, c)) ||
-        now - c->alive_at < s->config.heartbeat_every)
+    if (!c->active || !(s->paused || yk__awaits_answer(s, c)) || now - c->alive_at < s->plan->heartbeat_every)
         return YK_OK;
     yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
     if (st)
@@ -441,13 +434,13 @@ static yk_status send_heartbeat(yk_server *s, yk__client *c, double now)
 
 yk_status yk__answer_all(yk_server *s, double now)
 {
-    const bool answers = !(s->paused && s->config.rounds->close); /* clients still get heartbeats */
+    const bool answers = !(s->paused && s->rounds->close); /* clients still get heartbeats */
     yk_status st = YK_OK;
     for (int i = 0; answers && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         /* in the order of their numbers: a worker waits for the oldest */
         for (yk__pull *p = c->pull; !st && c->active && p < c->pull + s->npulls; p++)
-            if (p->unanswered && s->config.rounds->may_answer(s, c, p))
+            if (p->unanswered && s->rounds->may_answer(s, c, p))
                 st = answer(s, c, p);
     }
     for (int i = 0; !st && now > 0.0 && i < s->nclients; i++)

@@ -50,7 +50,7 @@ typedef struct {
 
 typedef struct {
     int peer;
-    bool active, left, joined, lost;
+    bool active, left, joined; /* neither active nor left: lost */
     double last_message, longest, alive_at, pushed_at;
     double gradient_waited; /* seconds that its last gradient waited for those of others */
     uint64_t incarnation, messages, pushes, examples, late, came_last;
@@ -74,14 +74,15 @@ typedef struct {
     uint32_t peer[YK__MAX_WORKERS];
 } yk__control;
 
-struct yk_rounds {
+/* When gradients or deltas are applied (server.h). */
+typedef struct {
     /* A gradient has arrived. again: its examples were leased to others in the meantime. */
     yk_status (*push)(yk_server *s, yk__client *c, bool again);
     bool (*may_answer)(const yk_server *s, const yk__client *c, const yk__pull *p);
     yk_status (*close)(yk_server *s);   /* ends the round if it is complete; NULL: there are no rounds */
     yk_status (*prepare)(yk_server *s); /* while workers compute; NULL: there is nothing to prepare */
     bool decides;                       /* server 0 decides which gradients a round uses */
-};
+} yk__rounds;
 
 /* The squares of the sums of a round on one server. */
 typedef struct {
@@ -91,6 +92,11 @@ typedef struct {
 
 struct yk_server {
     yk_server_config config;
+    const yk_plan *plan;
+    const yk__rounds *rounds;
+    yk_server_hooks hooks;
+    bool immediate[YK_MAX_GROUPS]; /* groups that are updated when a gradient arrives, not with the round */
+    uint64_t copy_steps;           /* maximum number of steps on a copy; 0: clients send every gradient */
     int me;
     bool chief, over, stopping;
     bool paused;    /* by the hook: answers wait, or, without rounds, messages are not received */
@@ -99,6 +105,7 @@ struct yk_server {
     double control_at;
     uint64_t idle;        /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
     yk__layout layout;    /* of values in messages */
+    uint64_t rows;        /* keys on this server; the same in all groups that it owns */
     bool stale;           /* gradients are applied while others are computed (local_stale.c) */
     int npulls;           /* of each client */
     yk_thread_pool *pool; /* the serving threads; NULL: one */
@@ -181,7 +188,7 @@ static inline yk_copy_keys yk__part_of_group(const yk_server *s, int group, cons
 /* The number of a worker in the assignment of examples or streams. */
 static inline int yk__leaseholder(const yk_server *s, const yk__client *c, uint32_t thread)
 {
-    return (c->peer - s->config.first_client) * s->config.threads + (int)thread;
+    return (c->peer - s->plan->first_client) * s->plan->workers_per_process + (int)thread;
 }
 
 /* Server 0: whether examples are left, or leased to workers that may return them. */
@@ -203,7 +210,7 @@ static inline bool yk__awaits_answer(const yk_server *s, const yk__client *c)
 /* Whether all threads of the client are idle. */
 static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 {
-    for (int i = 0; i < s->config.threads; i++)
+    for (int i = 0; i < s->plan->workers_per_process; i++)
         if (!c->thread[i].idle)
             return false;
     return true;
@@ -222,6 +229,9 @@ yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples);
 void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its message as used */
 yk_status yk__answer_all(yk_server *s, double now); /* now: 0 if the clock was not read */
 uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel; UINT64_MAX: there is none */
+
+/* server_round.c */
+const yk__rounds *yk__rounds_of(const yk_plan *plan);
 
 /* server_parts.c */
 yk_status yk__control_round(yk_server *s); /* server 0: the round uses the gradients that have arrived */

@@ -1,5 +1,5 @@
 /* What servers send each other: their parts of the parameters, for snapshots and to restore them; and messages of server 0, which
- * request a snapshot, end the job, or list the gradients that a round uses (yk_rounds_first). Gradients arrive at each server in
+ * request a snapshot, end the job, or list the gradients that a round with a quorum uses. Gradients arrive at each server in
  * a different order: if each server used the first M, a step would use the gradients of different workers on different servers. */
 #include "store/server_internal.h"
 
@@ -9,22 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out)
-{
-    uint64_t begin;
-    yk_group piece = *g;
-    piece.keys = yk__piece(g, server, &begin);
-    *begin_out = (size_t)begin;
-    return piece;
-}
-
 /* A snapshot is of one round, but server 0 may be a round ahead of this server. Likewise, server 0 may have received all leave
  * messages while the last gradients are still in flight to this server. */
 static bool snapshot_is_due(const yk_server *s)
 {
     if (!s->snapshot_wanted)
         return false;
-    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < s->config.leave_timeout)
+    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < s->plan->leave_timeout)
         return false;
     return s->round >= s->snapshot_round && !s->awaits_squares;
 }
@@ -44,13 +35,14 @@ static bool array_of(const yk_server *s, yk_local *t, int server, int number, ar
         const yk_group *group = &s->config.group[g];
         const yk__key_list *read = s->parts_some && group->keyed ? &s->read[server] : NULL;
         uint32_t *touched = yk_local_raw(t, g).touched;
-        const int floats = s->parts_some ? 1 : yk_copy_arrays(t, g), arrays = floats + (touched != NULL);
+        const int floats = 1 + (s->parts_some ? 0 : yk_local_rule(t, g)->slots),
+                  arrays = floats + (touched != NULL);
         if (number < arrays) {
-            uint64_t begin;
+            size_t begin;
             uint32_t *data = number < floats ? (uint32_t *)(void *)yk_copy_array(t, g, number) : touched;
-            *out =
-                (array){data, group, group->width, read ? read->n : (size_t)yk__piece(group, server, &begin),
-                        read ? read->key : NULL};
+            *out = (array){data, group, group->width,
+                           read ? read->n : (size_t)yk_group_piece(group, server, &begin).keys,
+                           read ? read->key : NULL};
             return true;
         }
         number -= arrays;
@@ -75,8 +67,8 @@ static size_t copy_part(const yk_server *s, yk_local *t, int server, uint32_t *p
     for (int i = 0; array_of(s, t, server, i, &a); i++, elements += a.n * a.width) {
         const yk_group *g = a.group;
         uint32_t *here = part + elements;
-        uint64_t begin;
-        yk__piece(g, server, &begin);
+        size_t begin;
+        yk_group_piece(g, server, &begin);
         if (!part)
             continue;
         if (!g->keyed || (own && !a.row)) {
@@ -125,14 +117,14 @@ yk_status yk__snapshot_send(yk_server *s)
         st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL,
                           s->parts_some ? s->parts + at : a.data, a.n * a.width * 4, &op[n]);
     return st ? st
-              : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
+              : yk_comm_wait(s->config.comm, op, n, s->plan->first_step_timeout, "a snapshot to be received");
 }
 
 /* Waits for other servers. Meanwhile this process sends what its workers have queued, heartbeats too while it waits for parts:
  * another server may need it to end its round before it sends its part, or receives a message of server 0. */
 static yk_status wait_for_servers(yk_server *s, yk_op *op, int n, const char *failed)
 {
-    const yk_server_hooks *h = &s->config.hooks;
+    const yk_server_hooks *h = &s->hooks;
     const double began = yk_now();
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     yk_status st = YK_OK;
@@ -153,20 +145,23 @@ static yk_status wait_for_servers(yk_server *s, yk_op *op, int n, const char *fa
             st = h->on_tick(h->context);
         if (!st && yk_comm_is_dead(s->config.comm, op[i].peer))
             st = yk_fail(YK_ELOST, "rank %d has died", op[i].peer);
-        if (!st && yk_now() - began > s->config.timeout)
+        if (!st && yk_now() - began > s->plan->worker_timeout)
             st = yk_fail(YK_ELOST, "rank %d %s within %.1f s: it has died, is hung, or cannot be reached",
-                         op[i].peer, failed, s->config.timeout);
+                         op[i].peer, failed, s->plan->worker_timeout);
     }
     return st;
 }
 
-/* Sends s->control to all other servers. */
-static yk_status send_to_all(yk_server *s, const char *failed)
+/* Sends s->control, as a message of this kind, to all other servers. */
+static yk_status send_to_all(yk_server *s, yk__up_kind kind, const char *failed)
 {
-    const yk__control *message = &s->control;
+    yk__control *message = &s->control;
+    message->up.magic = YK__MAGIC;
+    message->up.kind = (uint16_t)kind;
+    message->up.round = s->round;
     const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
     yk_status st = YK_OK;
-    for (int i = 1; !st && i < s->config.servers; i++) {
+    for (int i = 1; !st && i < s->plan->owners; i++) {
         yk_op op;
         st = yk_comm_send(s->config.comm, i, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes, &op);
         if (!st)
@@ -179,16 +174,15 @@ static yk_status send_to_all(yk_server *s, const char *failed)
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
 {
     s->parts_some = evaluates && s->read;
-    s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
-    s->control.up.flags =
-        (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (s->parts_some ? YK__EVALUATES : 0));
-    yk_status st = allocate_parts(s, whole, 0, s->config.servers);
+    s->control.up = (yk__up){
+        .flags = (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (s->parts_some ? YK__EVALUATES : 0))};
+    yk_status st = allocate_parts(s, whole, 0, s->plan->owners);
     if (!st)
-        st = send_to_all(s, "did not receive the request for a snapshot");
+        st = send_to_all(s, YK__UP_SNAPSHOT, "did not receive the request for a snapshot");
     uint32_t *at = st ? NULL : s->parts + copy_part(s, s->config.table, 0, s->parts, false);
     array a;
     int n = 0;
-    for (int k = 1; !st && k < s->config.servers; k++)
+    for (int k = 1; !st && k < s->plan->owners; k++)
         for (int i = 0; !st && array_of(s, whole, k, i, &a); i++, at += a.n * a.width)
             st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * a.n * a.width,
                               &s->parts_op[n++]);
@@ -199,7 +193,7 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
 void yk_server_assemble(const yk_server *s, yk_local *whole)
 {
     uint32_t *at = s->parts;
-    for (int k = 0; k < s->config.servers; k++)
+    for (int k = 0; k < s->plan->owners; k++)
         at += copy_part(s, whole, k, at, true);
     yk_local_restore(whole, s->parts_steps);
 }
@@ -209,7 +203,7 @@ void yk_server_assemble(const yk_server *s, yk_local *whole)
 /* Allocates the list of keys that evaluations read on a server. */
 static yk_status allocate_read(yk_server *s, int server, size_t n)
 {
-    if (!s->read && !(s->read = yk_alloc((size_t)s->config.servers, sizeof *s->read, "the test keys")))
+    if (!s->read && !(s->read = yk_alloc((size_t)s->plan->owners, sizeof *s->read, "the test keys")))
         return YK_ESYSTEM;
     s->read[server].key = malloc(4 * n + 4);
     return s->read[server].key ? YK_OK : yk_fail_memory(4 * n, "the test keys");
@@ -221,14 +215,14 @@ static yk_status divide_keys(yk_server *s, yk_local *whole, const uint32_t *key,
 {
     const yk_group *by = NULL;
     uint32_t row;
-    for (int g = 0; g < s->config.ngroups; g++) {
+    for (int g = 0; g < s->plan->ngroups; g++) {
         const yk_group *group = &s->config.group[g];
         if (yk_local_raw(whole, g).touched || (by && group->keyed && by->first_owner != group->first_owner))
             return YK_OK;
         by = group->keyed ? group : by;
     }
     yk_status st = YK_OK;
-    for (int k = 0; !st && by && key && k < s->config.servers; k++)
+    for (int k = 0; !st && by && key && k < s->plan->owners; k++)
         st = allocate_read(s, k, n);
     for (size_t i = 0; !st && s->read && i < n; i++) {
         yk__key_list *l =
@@ -242,9 +236,9 @@ static yk_status divide_keys(yk_server *s, yk_local *whole, const uint32_t *key,
 static yk_status move(yk_server *s, int k, void *data, size_t bytes)
 {
     return s->chief ? yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, data, bytes,
-                                        s->config.first_timeout, "a server to receive its parameters")
+                                        s->plan->first_step_timeout, "a server to receive its parameters")
                     : yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, data, bytes,
-                                        s->config.first_timeout, "the parameters");
+                                        s->plan->first_step_timeout, "the parameters");
 }
 
 /* The part of server k: from s->parts on server 0, to its own table there. */
@@ -270,7 +264,7 @@ yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, 
     uint64_t steps = s->chief ? yk_local_steps(whole) : 0;
     s->parts_some = false;
     yk_status st = s->chief ? divide_keys(s, whole, key, n) : move_part(s, s->me, &steps);
-    for (int k = 0; !st && s->chief && k < s->config.servers; k++) {
+    for (int k = 0; !st && s->chief && k < s->plan->owners; k++) {
         if ((st = allocate_parts(s, whole, k, k + 1)))
             break;
         copy_part(s, whole, k, s->parts, false);
@@ -288,28 +282,28 @@ yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, 
 
 yk_status yk_server_alive(yk_server *s)
 {
-    s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
+    s->control.up = (yk__up){0};
     /* after the end they receive nothing */
-    return s->over ? YK_OK : send_to_all(s, "did not receive a heartbeat");
+    return s->over ? YK_OK : send_to_all(s, YK__UP_ALIVE, "did not receive a heartbeat");
 }
 
 yk_status yk_server_end(yk_server *s)
 {
     if (!s->chief)
         return YK_OK;
-    s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_END};
+    s->control.up = (yk__up){0};
     s->over = true;
-    return send_to_all(s, "did not receive the end of the job");
+    return send_to_all(s, YK__UP_END, "did not receive the end of the job");
 }
 
 yk_status yk__control_round(yk_server *s)
 {
     yk__control *message = &s->control;
-    message->up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ROUND, .round = s->round};
+    message->up = (yk__up){0};
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].counts)
             message->peer[message->up.npush++] = (uint32_t)s->client[i].peer;
-    return send_to_all(s, "did not receive the workers of a round");
+    return send_to_all(s, YK__UP_ROUND, "did not receive the workers of a round");
 }
 
 static yk_status handle_round(yk_server *s)
@@ -337,7 +331,7 @@ yk_status yk__control_receive(yk_server *s, bool *found)
         return st;
     const bool fits = bytes >= sizeof message->up && bytes <= sizeof *message;
     if (fits && (st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                                        s->config.control_timeout, "a message from server 0")))
+                                        s->plan->control_timeout, "a message from server 0")))
         return st;
     if (!fits || bytes != sizeof message->up + message->up.npush * sizeof *message->peer)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);

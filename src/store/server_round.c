@@ -28,7 +28,7 @@ static update update_of(yk_server *s, const yk__client *c)
                 .key = p->key,
                 .n = p->n,
                 .stride = p->n,
-                .workers = s->config.scaled ? 0 : s->active};
+                .workers = s->plan->copy_lifetime ? 0 : s->active};
     float *at = yk__values_of(c);
     /* a client may send a gradient without having received the parameters */
     const bool known = p->out && p->wants && !p->unanswered && s->stale;
@@ -56,7 +56,7 @@ static yk_status push(const update *u, bool immediate)
     yk_merger pairs[YK_MAX_GROUPS];
     yk_step_result result;
     for (int g = 0; g < s->layout.ngroups; g++) {
-        if (s->config.immediate[g] != immediate)
+        if (s->immediate[g] != immediate)
             continue;
         if (!s->layout.group[g].keyed) {
             grad.group[g].dense = u->block[g];
@@ -84,7 +84,7 @@ static void add_part(void *context, int me, int all)
 static yk_status apply(update *u)
 {
     yk_server *s = u->s;
-    if (!s->config.copy_steps)
+    if (!s->copy_steps)
         return push(u, false);
     u->now = yk_local_steps(s->config.table) + u->totals->steps;
     yk_thread_pool_run(yk__pool_for(s, yk__layout_all(&s->layout, u->n)), add_part, u);
@@ -94,7 +94,7 @@ static yk_status apply(update *u)
 
 static yk_status updated(yk_server *s, const yk__up *sum)
 {
-    const yk_server_hooks *h = &s->config.hooks;
+    const yk_server_hooks *h = &s->hooks;
     s->state.updates += sum->steps;
     if (!s->chief)
         yk_phases_done(s->config.phases, sum->steps, sum->examples, sum->loss);
@@ -113,7 +113,7 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
     c->pushes += up->steps;
     c->thread[up->thread].pushes += up->steps;
     /* a gradient of several threads is one step of each */
-    c->thread[up->thread].clock += s->config.copy_steps ? up->steps : 1;
+    c->thread[up->thread].clock += s->copy_steps ? up->steps : 1;
     c->examples += up->examples;
 }
 
@@ -121,14 +121,14 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
 
 static bool is_within_bound(const yk_server *s, const yk__client *c, const yk__pull *p)
 {
-    const uint64_t k = s->config.staleness;
-    const uint32_t channels = (uint32_t)s->config.channels;
+    const uint64_t k = s->plan->staleness;
+    const uint32_t channels = (uint32_t)s->plan->channels;
     if (k == YK_ASYNC || s->stopping)
         return true;
     /* `clock`: the worker's clock in the last step with this answer. All updates up to clock - K - 1 must be included */
     const yk__client_thread *t = &c->thread[p->number % channels];
     const uint64_t min = yk__slowest(s), ahead = p->number / channels + 1 - t->rounds,
-                   steps = s->config.copy_steps ? s->config.copy_steps : 1,
+                   steps = s->copy_steps ? s->copy_steps : 1,
                    clock = c->skipped + t->clock + ahead * steps - 1;
     return min >= UINT64_MAX - k || min + k >= clock;
 }
@@ -150,7 +150,7 @@ static yk_status apply_now(yk_server *s, yk__client *c, bool again)
     return st ? st : updated(s, up);
 }
 
-const yk_rounds yk_rounds_none = {.push = apply_now, .may_answer = is_within_bound};
+static const yk__rounds no_rounds = {.push = apply_now, .may_answer = is_within_bound};
 
 /* ---- rounds ---- */
 
@@ -165,7 +165,7 @@ static yk_status apply_immediately(yk_server *s, yk__client *c)
 {
     bool any = false;
     for (int g = 0; g < s->layout.ngroups; g++)
-        any |= s->config.immediate[g];
+        any |= s->immediate[g];
     const update u = update_of(s, c);
     yk_phase_to(s->config.phases, any ? YK_PHASE_APPLY : YK_PHASE_OTHER);
     return any ? push(&u, true) : YK_OK;
@@ -174,7 +174,7 @@ static yk_status apply_immediately(yk_server *s, yk__client *c)
 static yk_status push_to_round(yk_server *s, yk__client *c, bool again)
 {
     c->pushed = true;
-    c->counts |= !again && (s->chief || !s->config.rounds->decides); /* otherwise server 0 decides */
+    c->counts |= !again && (s->chief || !s->rounds->decides); /* otherwise server 0 decides */
     c->pushed_at = c->last_message;
     return yk__header_of(c)->examples && !again ? apply_immediately(s, c) : YK_OK;
 }
@@ -367,13 +367,13 @@ static yk_status send_squares(yk_server *s)
     s->squares_at = yk_now();
     s->squares[s->me].sum = 0.0; /* that of the last round was received: all servers have applied it */
     for (int g = 0; g < s->layout.ngroups; g++)
-        if (!s->config.immediate[g])
+        if (!s->immediate[g])
             s->squares[s->me].sum += yk_squares(s->sum[g], yk__layout_floats(&s->layout, g, s->keys.n));
-    for (int k = 0; !st && k < s->config.servers; k++) {
+    for (int k = 0; !st && k < s->plan->owners; k++) {
         yk__squares *q = &s->squares[k];
         if (k == s->me)
             continue;
-        st = yk_comm_wait(s->config.comm, &q->out, 1, s->config.control_timeout,
+        st = yk_comm_wait(s->config.comm, &q->out, 1, s->plan->control_timeout,
                           "a server to receive a gradient norm");
         if (!st)
             st = yk_comm_recv(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &q->sum, sizeof q->sum,
@@ -387,10 +387,10 @@ static yk_status send_squares(yk_server *s)
 
 static yk_status continue_round(yk_server *s)
 {
-    const bool late = yk_now() - s->squares_at > s->config.first_timeout;
+    const bool late = yk_now() - s->squares_at > s->plan->first_step_timeout;
     bool all = true;
     double sum = 0.0;
-    for (int k = 0; k < s->config.servers; k++) { /* in the same order on all of them */
+    for (int k = 0; k < s->plan->owners; k++) { /* in the same order on all of them */
         bool known;
         const yk_status st = yk_comm_test(s->config.comm, &s->squares[k].in, &known);
         if (st)
@@ -399,14 +399,14 @@ static yk_status continue_round(yk_server *s)
             return yk_fail(
                 YK_ELOST,
                 "server %d sent no gradient norm within %.1f s: it has died, is hung, or cannot be reached",
-                k, s->config.first_timeout);
+                k, s->plan->first_step_timeout);
         all &= known;
         sum += s->squares[k].sum;
     }
     if (!all)
         return YK_OK;
     s->awaits_squares = false;
-    s->clip = yk_clip_factor(sum, (double)s->totals.examples + s->totals.extra_weight, s->config.clip_norm);
+    s->clip = yk_clip_factor(sum, (double)s->totals.examples + s->totals.extra_weight, s->plan->clip_norm);
     return apply_round(s);
 }
 
@@ -425,9 +425,9 @@ static yk_status end_round(yk_server *s)
         return (st = send_squares(s)) ? st : continue_round(s);
     if (s->totals.examples)
         return apply_round(s);
-    if (s->config.rounds->decides) /* the examples of all gradients went to other workers */
+    if (s->rounds->decides) /* the examples of all gradients went to other workers */
         return YK_OK;
-    const yk_server_hooks *h = &s->config.hooks; /* no worker had examples: the end of an epoch, not a step */
+    const yk_server_hooks *h = &s->hooks; /* no worker had examples: the end of an epoch, not a step */
     st = s->chief && h->epoch_over ? h->epoch_over(h->context) : YK_OK;
     if (!st)
         yk__stop_if_asked(s);
@@ -459,20 +459,28 @@ static bool have_arrived(const yk_server *s, int max)
 /* Ends the round if it is complete. */
 static yk_status close_round(yk_server *s)
 {
-    const bool decides = s->config.rounds->decides;
+    const bool decides = s->rounds->decides;
     yk_status st = YK_OK;
     if (s->awaits_squares)
         return continue_round(s);
     if (decides && !s->chief ? !decided_have_arrived(s)
-                             : !have_arrived(s, decides ? s->config.round_size : INT_MAX))
+                             : !have_arrived(s, decides ? s->plan->quorum : INT_MAX))
         return YK_OK;
     if (decides && s->chief)
         st = yk__control_round(s);
     return st ? st : end_round(s);
 }
 
-const yk_rounds yk_rounds_all = {
-    .push = push_to_round, .may_answer = is_applied, .close = close_round, .prepare = prepare_round};
+static const yk__rounds of_all = {.push = push_to_round,
+                                  .may_answer = is_applied,
+                                  .close = close_round,
+                                  .prepare = prepare_round},
+                        of_first = {.push = push_to_round,
+                                    .may_answer = is_applied,
+                                    .close = close_round,
+                                    .decides = true};
 
-const yk_rounds yk_rounds_first = {
-    .push = push_to_round, .may_answer = is_applied, .close = close_round, .decides = true};
+const yk__rounds *yk__rounds_of(const yk_plan *plan)
+{
+    return plan->quorum ? &of_first : plan->synchronous ? &of_all : &no_rounds;
+}

@@ -18,8 +18,8 @@ static yk_status make_mergers(size_t n, yk_merger **out)
 static yk_status make_channel(yk_shards *s, int first)
 {
     yk__channel *l = &s->channel[first];
-    const int threads = s->config.channels > 1 ? 1 : s->config.threads;
-    const size_t servers = (size_t)s->config.servers, shares = (size_t)threads;
+    const int threads = s->plan->channels > 1 ? 1 : s->plan->workers_per_process;
+    const size_t servers = (size_t)s->plan->owners, shares = (size_t)threads;
     l->first = first;
     l->end = first + threads;
     l->current = l->slot;
@@ -46,21 +46,26 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out)
     if (!s)
         return YK_ESYSTEM;
     s->config = *config;
-    for (int g = 0; g < config->ngroups; g++)
+    s->plan = config->plan;
+    s->copy_steps = yk_plan_copy_steps(s->plan);
+    const int servers = s->plan->owners, threads = s->plan->workers_per_process;
+    for (int g = 0; g < s->plan->ngroups; g++) {
+        s->arrays[g] = 1 + (s->copy_steps ? yk_optim_rule_of(s->plan->group[g].optim.kind)->slots : 0);
         if (config->group[g].keyed) {
             const int i = s->owners[0].n && s->owners[0].first != config->group[g].first_owner;
             s->owners[i].first = config->group[g].first_owner;
             s->owners[i].n = config->group[g].owners;
         }
-    s->server = yk_alloc((size_t)config->servers, sizeof *s->server, "the connections to the servers");
-    s->channel = yk_alloc((size_t)config->channels, sizeof *s->channel, "the connections to the servers");
-    s->thread = yk_alloc((size_t)config->threads, sizeof *s->thread, "the workers");
-    yk_status st = s->server && s->channel && s->thread ? YK_OK : YK_ESYSTEM;
-    for (int k = 0; !st && k < config->servers; k++) {
-        s->server[k].peer = config->peer ? config->peer[k] : k;
-        s->server[k].layout = yk__layout_of(config->group, config->ngroups, config->arrays, k);
     }
-    for (int i = 0; !st && i < config->channels; i++)
+    s->server = yk_alloc((size_t)servers, sizeof *s->server, "the connections to the servers");
+    s->channel = yk_alloc((size_t)s->plan->channels, sizeof *s->channel, "the connections to the servers");
+    s->thread = yk_alloc((size_t)threads, sizeof *s->thread, "the workers");
+    yk_status st = s->server && s->channel && s->thread ? YK_OK : YK_ESYSTEM;
+    for (int k = 0; !st && k < servers; k++) {
+        s->server[k].peer = config->peer ? config->peer[k] : k;
+        s->server[k].layout = yk__layout_of(config->group, s->plan->ngroups, s->arrays, k);
+    }
+    for (int i = 0; !st && i < s->plan->channels; i++)
         st = make_channel(s, i);
     if (st)
         yk_shards_free(s);
@@ -72,13 +77,13 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out)
 static void free_channel(const yk_shards *s, yk__channel *l)
 {
     for (int i = 0; i < YK__MAX_OUTSTANDING; i++)
-        yk__request_fini(&l->slot[i], yk__threads_of(l), s->config.servers);
-    for (int k = 0; l->queue && k < s->config.servers; k++)
+        yk__request_fini(&l->slot[i], yk__threads_of(l), s->plan->owners);
+    for (int k = 0; l->queue && k < s->plan->owners; k++)
         for (int i = 0; i < YK__QUEUE_SIZE; i++)
             free(l->queue[k].message[i].data);
     for (int i = 0; l->keys && i < yk__threads_of(l); i++)
         yk_merger_fini(&l->keys[i]);
-    for (int k = 0; l->united && k < s->config.servers; k++)
+    for (int k = 0; l->united && k < s->plan->owners; k++)
         yk_merger_fini(&l->united[k]);
     yk_free(l->keys);
     yk_free(l->united);
@@ -96,11 +101,11 @@ void yk_shards_free(yk_shards *s)
 {
     if (!s)
         return;
-    for (int i = 0; s->channel && i < s->config.channels; i++)
+    for (int i = 0; s->channel && i < s->plan->channels; i++)
         free_channel(s, &s->channel[i]);
-    for (int k = 0; s->server && k < s->config.servers; k++)
+    for (int k = 0; s->server && k < s->plan->owners; k++)
         free(s->server[k].in.data);
-    for (int i = 0; s->thread && i < s->config.threads; i++) {
+    for (int i = 0; s->thread && i < s->plan->workers_per_process; i++) {
         for (int g = 0; g < YK_MAX_GROUPS; g++)
             yk_free(s->thread[i].sum[g]);
         free(s->thread[i].held_pick);
@@ -115,7 +120,7 @@ void yk_shards_free(yk_shards *s)
 
 static yk_status handle_values(yk_shards *s, int k, const yk__down *down, size_t bytes)
 {
-    const uint32_t channels = (uint32_t)s->config.channels;
+    const uint32_t channels = (uint32_t)s->plan->channels;
     yk__request *a = &s->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
     const size_t n = a->batches ? yk__layout_all(&s->server[k].layout, yk__shards_keys_on(s, a, k)) : 0;
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
@@ -154,7 +159,7 @@ static yk_status handle(yk_shards *s, int k)
             "the job refused this worker: its program, options, data or model differ from those of the job");
     s->join_replies += down->kind == YK__DOWN_ALIVE;
     if (down->kind == YK__DOWN_LEASE) {
-        if (down->pull >= (uint32_t)s->config.threads)
+        if (down->pull >= (uint32_t)s->plan->workers_per_process)
             return yk_fail(YK_ELOST, "server %d sent a lease for thread %u, which does not exist", k,
                            down->pull);
         yk__thread *t = &s->thread[down->pull];
@@ -186,7 +191,7 @@ yk_status yk_shards_pump(yk_shards *s, bool *busy_out)
         yk_comm_ask_to_stop(s->config.comm);
     yk_status st =
         atomic_load_explicit(&s->waiting, memory_order_acquire) ? yk__shards_send_queued(s) : YK_OK;
-    for (int i = 0; !st && !each && i < s->config.servers; i++) {
+    for (int i = 0; !st && !each && i < s->plan->owners; i++) {
         bool found;
         int k;
         size_t bytes;
@@ -196,7 +201,7 @@ yk_status yk_shards_pump(yk_shards *s, bool *busy_out)
         st = receive(s, k, busy_out);
         each = s->server[k].in.op.active; /* the end of a message is missing: others may be behind it */
     }
-    for (int k = 0; !st && k < s->config.servers; k++)
+    for (int k = 0; !st && k < s->plan->owners; k++)
         if (each || s->server[k].in.op.active)
             st = receive(s, k, busy_out);
     return st;
@@ -213,10 +218,10 @@ static yk_status send_heartbeats(yk_shards *s, double now)
 {
     s->heartbeat_at = now;
     s->alive = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
-    for (int k = 0; k < s->config.servers; k++) {
+    for (int k = 0; k < s->plan->owners; k++) {
         bool done;
         yk_status st = yk_comm_test(s->config.comm, &s->server[k].alive_op, &done);
-        if (!st && done && s->server[k].left < s->config.channels)
+        if (!st && done && s->server[k].left < s->plan->channels)
             st = yk_comm_send(s->config.comm, s->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &s->alive,
                               sizeof s->alive, &s->server[k].alive_op);
         if (st)
@@ -229,7 +234,7 @@ static yk_status send_heartbeats(yk_shards *s, double now)
 static bool made_progress(yk_shards *s)
 {
     const unsigned now = atomic_load(&s->activity);
-    const bool progress = !s->config.has_progress_thread || now != atomic_load(&s->activity_seen);
+    const bool progress = !s->plan->has_progress_thread || now != atomic_load(&s->activity_seen);
     atomic_store(&s->activity_seen, now);
     return progress;
 }
@@ -238,7 +243,7 @@ yk_status yk_shards_alive(yk_shards *s)
 {
     const double now = yk_now();
     bool waits = atomic_load(&s->waiting) > 0; /* a server must answer, or receive a message */
-    for (int k = 0; k < s->config.servers; k++) {
+    for (int k = 0; k < s->plan->owners; k++) {
         yk__connection *l = &s->server[k];
         const bool pending_answers = atomic_load(&l->pending_answers) > 0;
         waits |= pending_answers;
@@ -248,13 +253,13 @@ yk_status yk_shards_alive(yk_shards *s)
         if ((silent > 0.05 && yk_comm_is_lost(s->config.comm, l->peer)) ||
             (silent > 1.0 && yk_comm_is_dead(s->config.comm, l->peer)))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, k);
-        if (now - l->last_message > s->config.timeout)
+        if (now - l->last_message > s->plan->server_timeout)
             return yk_fail(
                 YK_ELOST,
                 "server %d (rank %d) sent nothing for %.1f s: it has died, is hung, or cannot be reached", k,
                 k, now - l->last_message);
     }
-    return now - s->heartbeat_at > s->config.heartbeat_every && (waits || made_progress(s))
+    return now - s->heartbeat_at > s->plan->heartbeat_every && (waits || made_progress(s))
                ? send_heartbeats(s, now)
                : YK_OK;
 }
@@ -262,7 +267,7 @@ yk_status yk_shards_alive(yk_shards *s)
 yk_status yk__shards_progress(yk_shards *s)
 {
     bool busy;
-    if (s->config.has_progress_thread)
+    if (s->plan->has_progress_thread)
         return YK_OK;
     yk_status st = yk_shards_pump(s, &busy);
     return st ? st : yk_shards_alive(s);
@@ -270,11 +275,11 @@ yk_status yk__shards_progress(yk_shards *s)
 
 yk_status yk__shards_wait(yk_shards *s, const atomic_int *missing, const char *what)
 {
-    yk_wait w = yk_wait_begin(s->config.wait, HUGE_VAL); /* each server has its own deadline */
+    yk_wait w = yk_wait_begin(s->plan->wait, HUGE_VAL); /* each server has its own deadline */
     bool began = false;
     while (atomic_load_explicit(missing, memory_order_acquire) > 0) {
         bool busy = false;
-        yk_status st = s->config.has_progress_thread ? YK_OK : yk_shards_pump(s, &busy);
+        yk_status st = s->plan->has_progress_thread ? YK_OK : yk_shards_pump(s, &busy);
         if (st)
             return st;
         if (atomic_load_explicit(&s->failed, memory_order_relaxed))
@@ -283,12 +288,12 @@ yk_status yk__shards_wait(yk_shards *s, const atomic_int *missing, const char *w
             yk_wait_restart(&w);
             continue;
         }
-        for (int k = 0; !began && !s->config.has_progress_thread && k < s->config.servers; k++)
+        for (int k = 0; !began && !s->plan->has_progress_thread && k < s->plan->owners; k++)
             s->server[k].last_message =
                 yk_now(); /* before the wait, this thread computed and received nothing */
         began = true;
         yk_wait_poll(&w);
-        if (!yk_wait_is_check_due(&w) || s->config.has_progress_thread)
+        if (!yk_wait_is_check_due(&w) || s->plan->has_progress_thread)
             continue;
         if ((st = yk_shards_alive(s)))
             return st == YK_ELOST ? yk_fail(st, "%s (waiting for %s)", yk_error(), what) : st;
@@ -300,7 +305,7 @@ yk_status yk__shards_await(yk_shards *s, yk__channel *c)
 {
     yk__request *a = &c->slot[c->awaited++ % YK__MAX_OUTSTANDING];
     yk_phases *phases = yk_phases_of(s->config.phases, c->first);
-    const uint64_t began = s->config.rounds && atomic_load(&a->missing) ? yk_now_ns() : 0;
+    const uint64_t began = s->plan->lockstep && atomic_load(&a->missing) ? yk_now_ns() : 0;
     yk_status st = yk__shards_wait(s, &a->missing, "parameters");
     if (st)
         return st;
@@ -315,7 +320,7 @@ yk_status yk__shards_await(yk_shards *s, yk__channel *c)
     if (phases && phases->track)
         yk_trace_message(phases->track, "pull", YK_ANY, a->bytes, a->requested_at,
                          yk_now_ns() - a->requested_at);
-    for (int k = 0; a->batches && k < s->config.servers; k++)
+    for (int k = 0; a->batches && k < s->plan->owners; k++)
         yk__shards_move(s, k, a, a->value, (float *)(void *)(a->answer[k].data + sizeof(yk__down)), true);
     return YK_OK;
 }

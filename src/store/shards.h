@@ -6,8 +6,8 @@
  *     yk_store *store;
  *     yk_status st = yk_shards_create(&config, &s);
  *     if (!st)
- *         st = yk_shards_store(s, &training, &store); // when the workers and their data are known
- *     ...                                             // store.h
+ *         st = yk_shards_store(s, &whole, NULL, 0, &store); // when the workers and their data are known
+ *     // then as in store.h
  *     yk_shards_free(s);                              // also the store
  *
  * The store sends the gradient of each step, or takes up to H steps on a copy of the parameters (local_copy.h), which is then merged:
@@ -30,15 +30,14 @@
  * process has any. Otherwise, learning rates and decay follow the servers' step count, and a process counts its own steps from there.
  *
  * Linear models in asynchronous mode (docs/convergence.md): each thread trains on its own copy of the keys of its next H batches, at
- * first of fewer (`scaled`). By default, two copies are in flight, so that a worker does not wait unless there is a staleness
+ * first of fewer (`copy_lifetime` of the plan). By default, two copies are in flight, so that a worker does not wait unless there is a staleness
  * bound. A bound K limits all copies of a worker in flight to K steps together. A worker sends the share of its delta that
  * optim/optim.h defines; T is the number of copies in flight, and the sum of squares is over the batches of the copy, so that the
  * frequencies of keys need not be known in advance. For data in memory, a copy holds one chunk (chunks.h), whose keys are found
  * once; a copy of fewer batches has only their keys. Lazy decay (local_decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
- * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other (`rounds` is
- * unset). clock() reports `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
+ * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other. clock() reports `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
  *
  * yk_shards_pump() sends and receives messages. With one thread, it is called while that thread waits. If there are several, or
  * if the process is also a server, `has_progress_thread` is set: one thread calls yk_shards_pump() continuously, and the others
@@ -56,46 +55,15 @@
 typedef struct yk_shards yk_shards;
 
 typedef struct {
-    yk_comm *comm; /* borrowed, like all pointers here */
-    int servers;
-    const int *peer; /* [servers] NULL: ranks 0 .. servers - 1 */
-    int ngroups;
+    yk_comm *comm;       /* borrowed, like all pointers here */
+    const yk_plan *plan; /* the groups' placement, optimizers and bounds, threads, channels, timeouts */
+    const int *peer;     /* [plan->owners] the servers; NULL: ranks 0 .. owners - 1 */
     yk_group group[YK_MAX_GROUPS];
-    /* Number of arrays that are sent: 1, or with copies also the optimizer's state. */
-    int arrays[YK_MAX_GROUPS];
-    int channels, threads; /* of this process; channels: 1, or one per thread */
-    bool rounds;           /* every push is answered, also one without examples: all take part in rounds */
-    bool has_progress_thread;
-    uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */
-    double timeout;         /* heartbeat timeout: seconds without a message after which a server is lost */
-    double heartbeat_every; /* seconds between heartbeats to servers */
-    yk_wait_kind wait;      /* for messages */
-    yk_phases *phases;      /* [threads] NULL: not measured */
+    uint32_t bias_key;                  /* the key of the bias of keyed groups; UINT32_MAX: none */
+    yk_phases *phases;                  /* [threads] NULL: not measured */
     const volatile sig_atomic_t *stop;  /* non-zero: asks rank 0 to end the job; NULL: never */
     const volatile sig_atomic_t *leave; /* non-zero: a worker that joined must leave; NULL: never */
 } yk_shards_config;
-
-typedef struct {
-    yk_team *team;             /* the threads */
-    bool stale[YK_MAX_GROUPS]; /* the rules for stale gradients apply to this group (local_stale.c) */
-    double clip_norm;          /* 0: no limit */
-    bool clips[YK_MAX_GROUPS]; /* this process clips the gradient of this group; otherwise its servers do */
-    bool one_step; /* the gradient of all threads is one step of the job; otherwise one of each thread */
-    /* Of all parameters, and of a copy of them; its keyed groups are as large as the copy needs. */
-    yk_local_config whole;
-
-    /* copies */
-    uint64_t steps;      /* H; 0: gradients are sent */
-    bool scaled;         /* they are merged with a share of their delta; otherwise with the mean */
-    bool bounded;        /* there is a staleness bound */
-    int depth;           /* copies in flight */
-    yk_chunks *chunks;   /* data in memory: a scaled copy holds one chunk; NULL: any batches */
-    uint64_t first_step; /* of this run: more than 0 if it was resumed */
-    /* The number of steps from this one until an evaluation, a checkpoint or the end is due, which ends a round on copies. NULL:
-     * that need not happen at a certain step. */
-    uint64_t (*until_due)(void *context, uint64_t step);
-    void *context;
-} yk_shards_training;
 
 yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out);
 void yk_shards_free(yk_shards *s); /* NULL is fine */
@@ -103,7 +71,10 @@ void yk_shards_free(yk_shards *s); /* NULL is fine */
 /* A worker that joins a running job calls this first. identity: a digest of program, options, data and model. */
 yk_status yk_shards_join(yk_shards *s, uint64_t identity);
 
-yk_status yk_shards_store(yk_shards *s, const yk_shards_training *training, yk_store **out);
+/* whole: of all parameters, and of a copy of them; its keyed groups are as large as the copy needs. Its team has all threads. chunks:
+ * data in memory: a scaled copy holds one chunk; NULL: any batches. first_step: local SGD: more than 0 if it was resumed. */
+yk_status yk_shards_store(yk_shards *s, const yk_local_config *whole, yk_chunks *chunks, uint64_t first_step,
+                          yk_store **out);
 
 /* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
  * now. chunk_rows: data/assignment.h. */

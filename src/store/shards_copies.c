@@ -8,18 +8,18 @@
 
 yk_status yk__copies_create(yk_shards *s)
 {
-    yk_local_config *copy = &s->training.whole;
+    yk_local_config *copy = &s->whole;
     yk_status st = YK_OK;
-    for (int g = 0; s->training.scaled && g < copy->ngroups; g++) {
+    for (int g = 0; s->plan->copy_lifetime && g < copy->ngroups; g++) {
         yk_optim_config *o = &copy->group[g].optim;
-        if (!s->training.bounded)
+        if (s->plan->staleness == YK_ASYNC)
             *o = yk_optim_without_velocity(o);
         if (yk_optim_rule_of(o->kind)->plain)
             o->l1 = o->l2 = 0.0; /* the servers apply it */
     }
-    for (int i = 0; !st && i < s->config.channels; i++) {
+    for (int i = 0; !st && i < s->plan->channels; i++) {
         yk__channel *c = &s->channel[i];
-        if (s->training.chunks)
+        if (s->chunks)
             st = yk_merger_init(&c->scratch, 1024);
         if (!st && !s->owners[0].n)
             st = yk_copy_make(copy, 1, &c->local, &c->capacity);
@@ -33,18 +33,18 @@ yk_status yk__copies_create(yk_shards *s)
  * step is only an estimate until it begins. */
 static uint64_t max_steps(const yk_shards *s, uint64_t step)
 {
-    const uint64_t h = s->training.steps;
-    if (!s->training.until_due)
+    const uint64_t h = s->copy_steps;
+    if (!s->plan->synchronous)
         return h;
-    const uint64_t due = s->training.until_due(s->training.context, step), max = due < h ? due : h;
-    return max || s->config.rounds ? max : 1;
+    const uint64_t due = s->whole.until_due(s->whole.context, step), max = due < h ? due : h;
+    return max || s->plan->lockstep ? max : 1;
 }
 
 /* T (shards.h), as the last answer says. Before the first one, only one step will be taken with a copy. */
 static int copies_in_flight(const yk_shards *s, const yk__channel *c)
 {
     const int workers = (int)c->status.workers;
-    return (workers > 1 ? workers : 1) * s->training.depth;
+    return (workers > 1 ? workers : 1) * s->plan->depth;
 }
 
 /* The batches of this thread in the next round. */
@@ -53,7 +53,7 @@ static size_t batches_of_next(const yk_shards *s, const yk__channel *c, const yk
     /* a process that has batches left is not behind the others: the next round begins after its steps */
     const uint64_t steps = c->status.steps + (c->training ? c->totals.steps + (w->n > w->calls) : 0);
     const uint64_t max = max_steps(s, steps);
-    if (!s->training.scaled || s->training.bounded)
+    if (!s->plan->copy_lifetime || s->plan->staleness != YK_ASYNC)
         return (size_t)max;
     const uint64_t young = c->status.steps / (YK_COPY_AGE * (uint64_t)copies_in_flight(s, c));
     return (size_t)(young < 1 ? 1 : young < max ? young : max);
@@ -70,16 +70,16 @@ size_t yk__copies_wants(const yk_store *store, int me)
     const size_t added = yk__shards_added_by(c, me);
     const int in_flight = yk__outstanding(c) + (!c->training && c->answered);
     if (w->exhausted || (w->held && added > 0) || (c->training && w->calls + 1 < c->max) ||
-        in_flight >= s->training.depth)
+        in_flight >= s->plan->depth)
         return 0;
-    const size_t max = added && s->training.scaled ? w->target : batches_of_next(s, c, w);
+    const size_t max = added && s->plan->copy_lifetime ? w->target : batches_of_next(s, c, w);
     return added < max ? max - added : 0;
 }
 
 static yk_status add(yk_shards *s, int me, const yk_chunk *chunk)
 {
     const yk__thread *w = &s->thread[me];
-    return yk__shards_add(s, me, &w->batch, chunk, w->target == s->training.steps, w->cursor);
+    return yk__shards_add(s, me, &w->batch, chunk, w->target == s->copy_steps, w->cursor);
 }
 
 /* Adds a batch of a chunk to the next request. A batch of another chunk is held back until that request was sent. */
@@ -88,7 +88,7 @@ static yk_status add_to_chunk(yk_shards *s, int me)
     yk__thread *w = &s->thread[me];
     yk__channel *c = yk__channel_of(s, me);
     const yk_chunk *chunk;
-    yk_status st = yk_chunks_get(s->training.chunks, w->batch.pick[0], &c->scratch, &chunk);
+    yk_status st = yk_chunks_get(s->chunks, w->batch.pick[0], &c->scratch, &chunk);
     if (st)
         return st;
     w->held = yk__shards_added(c) > 0 && chunk != c->sought;
@@ -135,11 +135,11 @@ yk_status yk__copies_announce(yk_store *store, int me, const yk_batch *batch,
     if (yk__shards_added_by(c, me) == 0)
         w->target = batches_of_next(s, c, w);
     if (!w->exhausted)
-        st = s->training.chunks ? add_to_chunk(s, me) : add(s, me, NULL);
+        st = s->chunks ? add_to_chunk(s, me) : add(s, me, NULL);
     const size_t added = yk__shards_added(c);
     const bool complete = added == w->target || (added > 0 && (w->exhausted || w->held));
     /* prefetching: the next request cannot wait; otherwise it is sent with the delta, or by begin_round() */
-    return !st && s->training.depth > 1 && complete && !c->training ? yk__shards_pull(s, c) : st;
+    return !st && s->plan->depth > 1 && complete && !c->training ? yk__shards_pull(s, c) : st;
 }
 
 /* Whether the thread has a batch for the next step of the round. */
@@ -162,12 +162,6 @@ static yk_batch next_batch(yk_shards *s, const yk__channel *c, int me)
 
 /* ---- rounds ---- */
 
-/* The number of keys of the current request. */
-static size_t keys_of(const yk__channel *c)
-{
-    return c->current->keys ? c->current->keys->nkeys : 0;
-}
-
 static yk_status begin_round(yk_shards *s, yk__channel *c)
 {
     yk_phases *phases = yk_phases_of(s->config.phases, c->first);
@@ -188,8 +182,8 @@ static yk_status begin_round(yk_shards *s, yk__channel *c)
         w->calls = c->share[i - c->first] = 0;
         c->max = w->n > c->max ? w->n : c->max;
     }
-    const size_t keys = keys_of(c);
-    if (!values || (st = yk_copy_make(&s->training.whole, keys, &c->local, &c->capacity)))
+    const size_t keys = yk__keys_of(c);
+    if (!values || (st = yk_copy_make(&s->whole, keys, &c->local, &c->capacity)))
         return st;
     yk_copy_begin(c->local, keys, c->current->value, c->status.steps);
     yk_local_set_reductions(c->local, yk__reductions_of(c->status.flags));
@@ -206,7 +200,7 @@ yk_status yk__copies_pull(yk_store *store, int me, yk_batch *batch_out, yk_view 
     *batch_out = next_batch(s, c, me);
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY); /* lazy decay of the batch's weights */
     if (!c->local) {                                                 /* no thread has a batch */
-        memset(view_out, 0, (size_t)s->config.ngroups * sizeof *view_out);
+        memset(view_out, 0, (size_t)s->plan->ngroups * sizeof *view_out);
         return YK_OK;
     }
     return yk_local_pull(c->local, me - c->first, batch_out, view_out);
@@ -227,16 +221,15 @@ static void scale(const yk_shards *s, const yk__channel *c)
     const double norm = keys->squares_sum / fmax(1.0, (double)c->totals.examples);
     const float one = (float)(keys->squares_sum / fmax(1.0, (double)keys->entries));
     const yk_view old = yk_local_raw(c->local, 0).live;
-    const yk_optim_share share = {
-        .squares = keys->squares,
-        .times = 1.0f,
-        .less = one,
-        .one = one,
-        .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->training.whole.batch),
-        .steps = (float)c->totals.steps,
-        .workers = copies_in_flight(s, c),
-        .state = {old.s[0], old.s[1]}};
-    yk_optim_config optim = s->training.whole.group[0].optim;
+    const yk_optim_share share = {.squares = keys->squares,
+                                  .times = 1.0f,
+                                  .less = one,
+                                  .one = one,
+                                  .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->whole.batch),
+                                  .steps = (float)c->totals.steps,
+                                  .workers = copies_in_flight(s, c),
+                                  .state = {old.s[0], old.s[1]}};
+    yk_optim_config optim = s->whole.group[0].optim;
     optim.reductions = yk__reductions_of(c->status.flags);
     const yk_optim_step o = yk_optim_at(&optim, c->status.steps);
     yk_local_rule(c->local, 0)->scale(&share, 0, keys->nkeys, c->current->value[0], keys->nkeys, &o);
@@ -252,21 +245,21 @@ static yk_status merge(yk_shards *s, yk__channel *c)
     c->training = false;
     yk_phase_to(phases, YK_PHASE_APPLY);
     if (sum->examples) {
-        yk_copy_end(c->local, keys_of(c), c->current->value);
-        if (s->training.scaled)
+        yk_copy_end(c->local, yk__keys_of(c), c->current->value);
+        if (s->plan->copy_lifetime)
             scale(s, c);
     }
     sum->steps = sum->steps < max ? sum->steps : max; /* do not skip an evaluation or checkpoint */
     yk_phase_to(phases, YK_PHASE_SENDING);
-    if ((c->sends = sum->examples || s->config.rounds)) {
+    if ((c->sends = sum->examples || s->plan->lockstep)) {
         memcpy(c->value, c->current->value, sizeof c->value);
         if (!(st = add_rest(s, c)) && !(st = yk__shards_begin_push(s, c)))
             st = yk__shards_push_part(s, c, 0, 1);
         c->answered = false;
     }
-    if (s->config.rounds)
+    if (s->plan->lockstep)
         yk_phase_to(phases, YK_PHASE_WORKERS);
-    return st ? st : yk__shards_finish_step(s, c);
+    return st ? st : yk__shards_end_step(s, c);
 }
 
 /* After a step of all threads of a copy. */

@@ -16,7 +16,6 @@ enum { YK__QUEUE_SIZE = 8 }; /* messages of a channel to a server in flight */
 /* The batches of one thread in a request. */
 typedef struct {
     _Alignas(YK_ALIGN) size_t batches;
-    yk_batch dense;        /* without keyed groups: the batch itself */
     const yk_chunk *whole; /* its keys are all keys of this chunk; NULL: `found` */
     const yk_rows *rows;   /* of the batches; their index[] are indices into the keys of the request */
     yk_rows copied;        /* these rows, unless they are those of a whole chunk */
@@ -43,7 +42,7 @@ typedef struct {
     const yk_chunk *keys; /* to pull: a chunk of the data, those of the only part, or `united`; NULL: none */
     yk_chunk others;      /* the same keys, sorted by their owners in groups with another placement */
     yk_chunk united;      /* the keys of several parts; without squares */
-    uint32_t *others_at;  /* [nkeys] the index of each of these among `keys` */
+    uint32_t *others_at;  /* [nkeys] the index of each of these among `keys`; then scratch */
     size_t others_cap;
     yk_inbox *answer; /* [servers] messages, until the channel awaits them */
     float *w;         /* the groups, one after the other */
@@ -157,7 +156,10 @@ typedef struct {
 struct yk_shards {
     yk_store base; /* first: it is a store */
     yk_shards_config config;
-    yk_shards_training training;
+    const yk_plan *plan;
+    uint64_t copy_steps; /* H; 0: gradients are sent */
+    yk_local_config whole;
+    yk_chunks *chunks;
     const yk_linear_ops *kern;
     /* The servers that own keys. [0]: of the first keyed group; [1]: of keyed groups with another placement. n: 0 if there are
      * none. */
@@ -171,6 +173,7 @@ struct yk_shards {
     atomic_uint activity, activity_seen;
     _Atomic uint64_t incarnation; /* of this process */
     atomic_bool stopped, failed, orphans;
+    int arrays[YK_MAX_GROUPS]; /* that are sent: 1, or with copies also the optimizer's state */
     yk__up alive;
     double heartbeat_at;
     int join_replies;
@@ -183,7 +186,7 @@ static inline yk_shards *yk__shards_of(yk_store *s)
 
 static inline yk__channel *yk__channel_of(const yk_shards *s, int thread)
 {
-    return &s->channel[s->config.channels > 1 ? thread : 0];
+    return &s->channel[s->plan->channels > 1 ? thread : 0];
 }
 
 static inline int yk__threads_of(const yk__channel *c)
@@ -197,6 +200,12 @@ static inline int yk__outstanding(const yk__channel *c)
     return (int)(c->requested - c->awaited);
 }
 
+/* The number of keys of the current request. */
+static inline size_t yk__keys_of(const yk__channel *c)
+{
+    return c->current->keys ? c->current->keys->nkeys : 0;
+}
+
 static inline uint32_t yk__reductions_of(uint16_t flags)
 {
     return flags >> YK__REDUCTIONS_SHIFT;
@@ -205,7 +214,7 @@ static inline uint32_t yk__reductions_of(uint16_t flags)
 /* The job ends: no more training. In rounds, clock() reports it. */
 static inline bool yk__channel_stopped(const yk_shards *s, const yk__channel *c)
 {
-    return c->status.flags & YK__STOP && !s->config.rounds;
+    return c->status.flags & YK__STOP && !s->plan->lockstep;
 }
 
 /* shards.c */
@@ -227,9 +236,6 @@ yk_status yk__shards_pull(yk_shards *s, yk__channel *c); /* sends the open reque
  * sends the messages to some servers. */
 yk_status yk__shards_begin_push(yk_shards *s, yk__channel *c);
 yk_status yk__shards_push_part(yk_shards *s, yk__channel *c, int me, int all);
-/* After a step or round: sets c->result. If the channel had no examples: `pending` if it has some for the next step, or, after a short
- * sleep, if there may be some later (its threads are idle then); else `over`. */
-void yk__shards_end_step(yk_shards *s, yk__channel *c);
 /* Awaits outstanding answers, then sends a leave message: this channel sends nothing more, and its unused examples go to
  * others. */
 yk_status yk__shards_leave(yk_shards *s, yk__channel *c);
@@ -256,8 +262,9 @@ void yk__request_fini(yk__request *a, int parts, int servers);
 yk_status yk__shards_once(yk_shards *s, int me, yk_status (*what)(yk_shards *s, yk__channel *c));
 /* Requests the next batches, if any thread has one and no request is outstanding; awaits the answer if there is a request. */
 yk_status yk__shards_ask(yk_shards *s, yk__channel *c);
-/* After a push: the result of the step or round. */
-yk_status yk__shards_finish_step(yk_shards *s, yk__channel *c);
+/* After a push: sets c->result. If the channel had no examples: `pending` if it has some for the next step, or, after a short
+ * sleep, if there may be some later (its threads are idle then); else `over`. */
+yk_status yk__shards_end_step(yk_shards *s, yk__channel *c);
 
 /* shards_copies.c */
 yk_status yk__copies_create(yk_shards *s);

@@ -26,6 +26,7 @@ static yk__request *open_request(yk__channel *l)
         a->part[i].whole = NULL;
         a->part[i].rows = &a->part[i].copied;
         yk_rows_clear(&a->part[i].copied);
+        a->part[i].copied.kind = YK_ROWS_SPARSE;
         yk_merger_clear(&l->keys[i]);
     }
     return a;
@@ -40,30 +41,6 @@ static yk_status add_batch(yk__part *p, const yk_batch *b)
         return YK_ESYSTEM;
     p->batch[p->batches].end = before + b->n;
     p->batch[p->batches++].noise = yk_batch_noise(b);
-    return YK_OK;
-}
-
-/* Reserves memory for a batch with `entries` entries. Batches may differ in whether they have values, fields or weights: once
- * there are some, rows without them get 1, 0 and 1. */
-static yk_status reserve(yk_rows *to, const yk_batch *b, size_t entries)
-{
-    const size_t rows = to->n + b->n + 1, before = to->n ? to->start[to->n] : 0, all = before + entries + 16;
-    const bool new_values = b->rows->value && !to->value, new_fields = b->rows->field && !to->field,
-               new_weights = b->rows->weight && !to->weight;
-    if (YK_RESERVE(to->start, to->cap[YK_ROWS_START], rows, "a batch") ||
-        YK_RESERVE(to->label, to->cap[YK_ROWS_LABEL], rows, "a batch") ||
-        YK_RESERVE(to->index, to->cap[YK_ROWS_INDEX], all, "a batch") ||
-        ((to->value || new_values) && YK_RESERVE(to->value, to->cap[YK_ROWS_VALUE], all, "a batch")) ||
-        ((to->field || new_fields) && YK_RESERVE(to->field, to->cap[YK_ROWS_FIELD], all, "a batch")) ||
-        ((to->weight || new_weights) && YK_RESERVE(to->weight, to->cap[YK_ROWS_WEIGHT], rows, "a batch")) ||
-        ((to->target || b->rows->target) && YK_RESERVE(to->target, to->cap[YK_ROWS_TARGET], rows, "a batch")))
-        return YK_ESYSTEM;
-    for (size_t i = 0; new_weights && i < to->n; i++)
-        to->weight[i] = 1.0f;
-    for (size_t e = 0; new_values && e < before; e++)
-        to->value[e] = 1.0f;
-    if (new_fields)
-        memset(to->field, 0, before * sizeof *to->field);
     return YK_OK;
 }
 
@@ -82,29 +59,13 @@ static yk_status begin_part(yk__channel *l, const yk_chunk *chunk, size_t exampl
     return YK_OK;
 }
 
-/* Copies the values and fields of the entries from `begin` on to entries e .. end - 1, and adds the squares of the values. */
-static void copy_values(yk_rows *w, uint64_t e, uint64_t end, const yk_rows *from, uint64_t begin,
-                        float *squares)
-{
-    for (uint64_t at = begin; e < end; at++, e++) {
-        const float x = from->value ? from->value[at] : 1.0f;
-        squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
-        if (w->value)
-            w->value[e] = x;
-        if (w->field)
-            w->field[e] = from->field ? from->field[at] : 0;
-    }
-}
-
 /* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
 static yk_status add_sparse(yk_shards *s, yk__channel *l, yk__part *p, yk_merger *m, const yk_batch *b,
                             const yk_chunk *chunk)
 {
     yk_rows *w = &p->copied;
-    size_t entries = 0;
-    for (size_t i = 0; i < b->n; i++)
-        entries += yk_rows_entries(b->rows, b->pick[i]);
-    yk_status st = reserve(w, b, entries);
+    size_t row = w->n;
+    yk_status st = yk_rows_append_picked(w, b->rows, b->pick, b->n);
     if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(m, 1)))
         return st;
     if (!chunk && s->config.bias_key != UINT32_MAX) {
@@ -112,30 +73,20 @@ static yk_status add_sparse(yk_shards *s, yk__channel *l, yk__part *p, yk_merger
         yk_merger_slots(m, &s->config.bias_key, 1, &bias);
         m->value[bias] += (float)b->n;
     }
-    uint64_t e = w->n ? w->start[w->n] : 0;
-    for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
-        const size_t row = b->pick[i];
-        const uint64_t begin = b->rows->start[row], end = b->rows->start[row + 1];
+    for (; row < w->n; row++) {
+        const uint64_t begin = w->start[row], end = w->start[row + 1];
+        p->pick[row] = (uint32_t)row;
         /* most keys are in several rows: a table for all entries would not fit into a cache */
         if (!chunk && (st = yk_merger_grow(m, end - begin)))
             return st;
-        w->start[to] = e;
-        w->label[to] = b->rows->label[row];
-        if (w->weight)
-            w->weight[to] = yk_rows_weight(b->rows, row);
-        if (w->target)
-            w->target[to] = yk_rows_target(b->rows, row);
-        p->pick[to] = (uint32_t)to;
-        if (chunk)
-            memcpy(w->index + e, b->rows->index + begin, (end - begin) * sizeof *w->index);
-        else
-            yk_merger_slots(m, b->rows->index + begin, end - begin, w->index + e);
-        copy_values(w, e, e + (end - begin), b->rows, begin, chunk ? l->squares : m->value);
-        e += end - begin;
+        if (!chunk)
+            yk_merger_slots(m, w->index + begin, end - begin, w->index + begin);
+        float *squares = chunk ? l->squares : m->value;
+        for (uint64_t e = begin; e < end; e++) {
+            const float x = yk_rows_value(w, e);
+            squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
+        }
     }
-    w->n += b->n;
-    w->start[w->n] = e;
-    w->kind = YK_ROWS_SPARSE;
     return YK_OK;
 }
 
@@ -171,8 +122,7 @@ yk_status yk__shards_add(yk_shards *s, int thread, const yk_batch *batch, const 
     yk__part *p = &a->part[number];
     yk_status st = YK_OK;
     if (!s->owners[0].n) {
-        p->dense = *batch;
-        p->batches = 1;
+        p->batches = 1; /* nothing is remapped */
     } else {
         st =
             chunk && whole ? add_chunk(p, chunk, batch) : add_sparse(s, l, p, &l->keys[number], batch, chunk);
@@ -186,8 +136,6 @@ yk_batch yk__shards_batch(const yk__channel *c, int thread, size_t i)
 {
     const yk__request *a = c->current;
     const yk__part *p = &a->part[thread - c->first];
-    if (!a->keys) /* no keyed groups: it was not copied */
-        return p->dense;
     const size_t begin = i ? p->batch[i - 1].end : 0;
     return (yk_batch){.rows = p->rows,
                       .pick = p->pick + begin,
@@ -203,11 +151,8 @@ static yk_status keys_of_part(yk_shards *s, yk__channel *l, yk_chunk *found)
 {
     const yk_chunk *chunk = l->chunk;
     const size_t servers = (size_t)s->owners[0].n;
-    if (YK_RESERVE(found->begin, found->cap, servers + 1 + 2 * (size_t)chunk->nkeys, "the keys of a batch"))
+    if (yk__chunk_reserve(found, chunk->nkeys, s->owners[0].n))
         return YK_ESYSTEM;
-    found->row = found->begin + servers + 1;
-    found->squares = (float *)(void *)(found->row + chunk->nkeys);
-    found->squares_sum = 0.0;
     uint32_t n = 0;
     for (size_t k = 0; k < servers; k++) {
         found->begin[k] = n;
@@ -288,11 +233,8 @@ static yk_status list_keys(const yk_shards *s, const yk__channel *l, yk_chunk *o
     size_t n = 0;
     for (size_t k = 0; k < servers; k++)
         n += l->united[k].n;
-    if (YK_RESERVE(out->begin, out->cap, servers + 1 + n, "the keys of a batch"))
+    if (yk__chunk_reserve(out, n, s->owners[0].n))
         return YK_ESYSTEM;
-    out->row = out->begin + servers + 1;
-    out->nkeys = (uint32_t)n;
-    out->begin[0] = 0;
     for (size_t k = 0; k < servers; k++) {
         memcpy(out->row + out->begin[k], l->united[k].key, l->united[k].n * sizeof *out->row);
         out->begin[k + 1] = out->begin[k] + (uint32_t)l->united[k].n;
@@ -303,42 +245,31 @@ static yk_status list_keys(const yk_shards *s, const yk__channel *l, yk_chunk *o
 /* Sorts the keys by their owners in the groups with another placement. */
 static yk_status find_others(const yk_shards *s, yk__request *a)
 {
-    const uint32_t servers = (uint32_t)s->owners[0].n, owners = (uint32_t)s->owners[1].n;
-    const yk_chunk *keys = a->keys;
-    yk_chunk *o = &a->others;
-    if (!owners)
+    const uint32_t servers = (uint32_t)s->owners[0].n, n = a->keys->nkeys;
+    if (!s->owners[1].n)
         return YK_OK;
-    if (YK_RESERVE(o->begin, o->cap, owners + 2 + (size_t)keys->nkeys, "the keys of a batch") ||
-        YK_RESERVE(a->others_at, a->others_cap, keys->nkeys + 1, "the keys of a batch"))
+    if (YK_RESERVE(a->others_at, a->others_cap, 2 * (size_t)n + 1, "the keys of a batch"))
         return YK_ESYSTEM;
-    memset(o->begin, 0, (owners + 2) * sizeof *o->begin);
-    o->row = o->begin + owners + 2;
-    for (int pass = 0; pass < 2; pass++) { /* counts them, then begin[k + 1] advances to the end of owner k */
-        for (uint32_t k = 0; k < servers; k++)
-            for (uint32_t i = keys->begin[k], row; i < keys->begin[k + 1]; i++) {
-                const uint64_t key = yk__key_of(keys->row[i], k, servers);
-                const uint32_t to = o->begin[yk__server_of((uint32_t)key, owners, &row) + 2 - pass]++;
-                if (pass) {
-                    o->row[to] = row;
-                    a->others_at[to] = i;
-                }
-            }
-        for (uint32_t k = 0; !pass && k < owners; k++)
-            o->begin[k + 2] += o->begin[k + 1];
-    }
-    return YK_OK;
+    uint32_t *key = a->others_at + n;
+    for (uint32_t k = 0; k < servers; k++)
+        for (uint32_t i = a->keys->begin[k]; i < a->keys->begin[k + 1]; i++)
+            key[i] = (uint32_t)yk__key_of(a->keys->row[i], k, servers);
+    yk_status st =
+        yk__chunk_sort(&a->others, &(yk_merger){.n = n, .key = key}, NULL, s->owners[1].n, UINT32_MAX);
+    for (uint32_t i = 0; !st && i < n; i++)
+        a->others_at[key[i]] = i;
+    return st;
 }
 
 /* Reserves memory for the values of all groups. */
 static yk_status reserve_values(yk_shards *s, yk__request *a)
 {
     size_t floats = 0, at[YK_MAX_GROUPS];
-    for (int g = 0; g < s->config.ngroups; g++) {
+    for (int g = 0; g < s->plan->ngroups; g++) {
         const yk_group *group = &s->config.group[g];
         at[g] = floats;
-        floats += YK_ROUND_UP((group->keyed ? a->keys->nkeys * group->width : (size_t)group->keys) *
-                                  (size_t)s->config.arrays[g],
-                              16);
+        floats += YK_ROUND_UP(
+            (group->keyed ? a->keys->nkeys * group->width : (size_t)group->keys) * (size_t)s->arrays[g], 16);
     }
     if (floats + 16 > a->w_cap) {
         yk_free(a->w);
@@ -346,7 +277,7 @@ static yk_status reserve_values(yk_shards *s, yk__request *a)
         if (!(a->w = yk_alloc(a->w_cap, sizeof *a->w, "the parameters of a batch")))
             return YK_ESYSTEM;
     }
-    for (int g = 0; g < s->config.ngroups; g++)
+    for (int g = 0; g < s->plan->ngroups; g++)
         a->value[g] = a->w + at[g];
     return YK_OK;
 }
@@ -398,8 +329,8 @@ yk_status yk__shards_close(yk_shards *s, yk__channel *l, yk__request **out)
     for (int stage = 0; !a->found && !st && stage < YK__STAGES; stage++)
         st = yk__shards_find_keys(s, l, stage, 0, 1);
     l->open = NULL;
-    a->number = l->requested++ * (uint32_t)s->config.channels + (uint32_t)l->first;
-    atomic_store(&a->missing, s->config.servers);
+    a->number = l->requested++ * (uint32_t)s->plan->channels + (uint32_t)l->first;
+    atomic_store(&a->missing, s->plan->owners);
     *out = a;
     return st;
 }

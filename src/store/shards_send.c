@@ -36,8 +36,8 @@ static yk_status send_queued(yk_shards *s, yk__queue *queue, yk__connection *to)
 yk_status yk__shards_send_queued(yk_shards *s)
 {
     yk_status st = YK_OK;
-    for (int i = 0; !st && i < s->config.channels; i++)
-        for (int k = 0; !st && k < s->config.servers; k++)
+    for (int i = 0; !st && i < s->plan->channels; i++)
+        for (int k = 0; !st && k < s->plan->owners; k++)
             st = send_queued(s, &s->channel[i].queue[k], &s->server[k]);
     return st;
 }
@@ -45,17 +45,17 @@ yk_status yk__shards_send_queued(yk_shards *s)
 /* Waits until at most `max` messages are queued. */
 static yk_status drain(yk_shards *s, yk__queue *queue, unsigned max, int server)
 {
-    yk_wait w = yk_wait_begin(s->config.wait, s->config.timeout);
+    yk_wait w = yk_wait_begin(s->plan->wait, s->plan->server_timeout);
     while (atomic_load(&queue->queued) - atomic_load_explicit(&queue->done, memory_order_acquire) > max) {
         bool busy;
-        yk_status st = s->config.has_progress_thread ? YK_OK : yk_shards_pump(s, &busy);
+        yk_status st = s->plan->has_progress_thread ? YK_OK : yk_shards_pump(s, &busy);
         if (st)
             return st;
         if (atomic_load(&s->failed))
             return yk_fail(YK_ESTOP, "another thread stopped the run");
         if (!yk_wait_poll(&w))
             return yk_fail(YK_ELOST, "server %d (rank %d) did not receive a message within %.1f s", server,
-                           server, s->config.timeout);
+                           server, s->plan->server_timeout);
     }
     return YK_OK;
 }
@@ -83,7 +83,7 @@ static yk_status queue_message(yk_shards *s, yk__channel *c, int server)
     atomic_fetch_add_explicit(&s->waiting, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&s->activity, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&queue->queued, 1, memory_order_release);
-    return s->config.has_progress_thread ? YK_OK : send_queued(s, queue, &s->server[server]);
+    return s->plan->has_progress_thread ? YK_OK : send_queued(s, queue, &s->server[server]);
 }
 
 /* ---- pulls and pushes ---- */
@@ -133,16 +133,15 @@ void yk__shards_move(const yk_shards *s, int k, const yk__request *a, float *con
                      bool in)
 {
     const keys_there keys = keys_on(s, a, k);
-    for (int g = 0; g < s->config.ngroups; g++) {
+    for (int g = 0; g < s->plan->ngroups; g++) {
         const yk_group *group = &s->config.group[g];
         const size_t width = group->width;
-        uint64_t begin;
-        size_t n = (size_t)yk__piece(group, k, &begin), all = (size_t)group->keys;
+        size_t begin, n = (size_t)yk_group_piece(group, k, &begin).keys, all = (size_t)group->keys;
         if (group->keyed) {
             all = a->keys->nkeys * width;
             n = n ? keys.n * width : 0; /* 0: it has keys of other groups only */
         }
-        for (int array = 0; n && array < s->config.arrays[g]; array++, message += n) {
+        for (int array = 0; n && array < s->arrays[g]; array++, message += n) {
             float *value = values[g] + (size_t)array * all + begin;
             if (group->keyed)
                 move_keyed(&keys, width, value, message, in);
@@ -181,7 +180,7 @@ static void write_pull(const yk__request *request, const keys_there *keys, yk__u
 /* Server k will answer the next message. */
 static void expect_answer(yk_shards *s, int k)
 {
-    if (atomic_fetch_add(&s->server[k].pending_answers, 1) == 0 && !s->config.has_progress_thread)
+    if (atomic_fetch_add(&s->server[k].pending_answers, 1) == 0 && !s->plan->has_progress_thread)
         s->server[k].last_message = 0.0; /* the timeout starts with the next check */
 }
 
@@ -226,7 +225,7 @@ static yk_status send_steps(yk_shards *s, yk__channel *c, bool pushes, yk__reque
     yk_status st = YK_OK;
     if (request && me == 0)
         request->requested_at = began;
-    for (int k = me; !st && k < s->config.servers; k += all) {
+    for (int k = me; !st && k < s->plan->owners; k += all) {
         yk_mutex_lock(&c->queue[k].lock); /* another thread may send a lease request or an idle message */
         st = send_step(s, c, k, pushes, request);
         yk_mutex_unlock(&c->queue[k].lock);
@@ -246,7 +245,7 @@ yk_status yk__shards_pull(yk_shards *s, yk__channel *c)
 yk_status yk__shards_begin_push(yk_shards *s, yk__channel *c)
 {
     c->sending = NULL;
-    return c->open || s->config.rounds ? yk__shards_close(s, c, &c->sending) : YK_OK;
+    return c->open || s->plan->lockstep ? yk__shards_close(s, c, &c->sending) : YK_OK;
 }
 
 yk_status yk__shards_push_part(yk_shards *s, yk__channel *c, int me, int all)
@@ -254,26 +253,22 @@ yk_status yk__shards_push_part(yk_shards *s, yk__channel *c, int me, int all)
     return send_steps(s, c, true, c->sending, me, all);
 }
 
-/* Between two requests for examples that others may return. There is no limit on how long that takes: a stream may last
- * for hours. But each request has a deadline (yk__shards_wait()), and server 0 declares workers lost. */
-static const double retry_seconds = 0.02;
-
 /* ---- joining ---- */
 
 yk_status yk_shards_join(yk_shards *s, uint64_t identity)
 {
     const yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_JOIN, .identity = identity};
     yk_status st = YK_OK;
-    for (int k = 0; !st && k < s->config.servers; k++) {
-        yk_wait w = yk_wait_begin(s->config.wait, s->config.timeout);
+    for (int k = 0; !st && k < s->plan->owners; k++) {
+        yk_wait w = yk_wait_begin(s->plan->wait, s->plan->server_timeout);
         st = yk_comm_send_wait(s->config.comm, s->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &up,
-                               sizeof up, s->config.timeout, "a server to receive the join request");
+                               sizeof up, s->plan->server_timeout, "a server to receive the join request");
         for (s->join_replies = 0; !st && !s->join_replies;) {
             bool busy;
             st = yk_shards_pump(s, &busy);
             if (!st && !s->join_replies && !yk_wait_poll(&w))
                 st = yk_fail(YK_ELOST, "server %d did not answer the join request within %.0f s", k,
-                             s->config.timeout);
+                             s->plan->server_timeout);
         }
     }
     return st;
@@ -318,7 +313,7 @@ static yk_status request_lease(yk_shards *s, int thread, bool idle, yk__up up)
     yk_status st = send_control(s, c, 0, 1, &up);
     up.kind = YK__UP_ALIVE; /* tells the other servers that this thread is idle */
     if (!st && idle)
-        st = send_control(s, c, 1, s->config.servers, &up);
+        st = send_control(s, c, 1, s->plan->owners, &up);
     return st;
 }
 
@@ -370,28 +365,6 @@ bool yk_shards_orphans(const yk_shards *s)
     return atomic_load_explicit(&s->orphans, memory_order_relaxed);
 }
 
-void yk__shards_end_step(yk_shards *s, yk__channel *c)
-{
-    yk_step_result *out = &c->result;
-    /* it has announced batches: it got examples since this step began */
-    const bool has = yk__shards_added(c) > 0 || yk__outstanding(c) > 0;
-    const bool leaves = s->config.leave && *s->config.leave; /* the job that it joined */
-    const bool stop = c->status.flags & YK__STOP;
-    bool later = false;
-    for (int i = c->first; !out->examples && i < c->end; i++) /* a lease may be on its way */
-        later |=
-            !leaves && (atomic_load(&s->thread[i].pending) || s->thread[i].lease.flags & YK__RETRY_LATER);
-    if (!out->examples && !s->config.rounds)
-        *out = (yk_step_result){.pending = has || later, .over = !has && !later};
-    if (out->pending && !has)
-        yk_sleep(retry_seconds);
-    out->action = stop ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
-    out->over |= stop || leaves;
-    out->pending &= !out->over;
-    for (int i = c->first; i < c->end; i++)
-        s->thread[i].idle = out->pending && !has; /* servers do not wait for an idle thread */
-}
-
 bool yk_shards_revoked(const yk_shards *s, int thread)
 {
     return atomic_load(&s->incarnation) > s->thread[thread].used_by;
@@ -404,7 +377,7 @@ yk_status yk__shards_leave(yk_shards *s, yk__channel *c)
     /* answers may wait for the steps of other workers, and theirs for steps of this one, which takes no more */
     for (int i = c->first; !st && i < c->end && yk__outstanding(c) > 0; i++) {
         const yk__up idle = {.kind = YK__UP_ALIVE, .flags = YK__IDLE, .thread = (uint32_t)i};
-        st = send_control(s, c, 0, s->config.servers, &idle);
+        st = send_control(s, c, 0, s->plan->owners, &idle);
     }
     while (!st && yk__outstanding(c) > 0)
         st = yk__shards_await(s, c);
@@ -413,9 +386,9 @@ yk_status yk__shards_leave(yk_shards *s, yk__channel *c)
         st = yk__shards_wait(s, &s->thread[i].pending, "examples");
     if (!st) {
         expect_lease(s, c->first);
-        st = send_control(s, c, 0, s->config.servers, &up);
+        st = send_control(s, c, 0, s->plan->owners, &up);
     }
-    for (int k = 0; !st && k < s->config.servers; k++)
+    for (int k = 0; !st && k < s->plan->owners; k++)
         st = drain(s, &c->queue[k], 0, k);
     /* heartbeats of server 0 may be in flight: its answer comes after them */
     return st ? st

@@ -1,11 +1,17 @@
 #include "store/shards_internal.h"
 
-#include <stdlib.h>
+#include "base/wait.h"
 #include <string.h>
+
+/* The gradients of this group are applied when they arrive, not with the sum of a round. */
+static bool applied_on_arrival(const yk_shards *s, int group)
+{
+    return s->plan->group[group].staleness > 0;
+}
 
 static yk_status barrier(yk_shards *s, int me)
 {
-    return yk__threads_of(s->channel) > 1 ? yk_team_barrier(s->training.team, me) : YK_OK;
+    return yk__threads_of(s->channel) > 1 ? yk_team_barrier(s->whole.team, me) : YK_OK;
 }
 
 yk_status yk__shards_once(yk_shards *s, int me, yk_status (*what)(yk_shards *s, yk__channel *c))
@@ -67,7 +73,7 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     yk_shards *s = yk__shards_of(store);
     yk__thread *w = &s->thread[me];
     const yk__channel *c = yk__channel_of(s, me);
-    if (!w->taken || (s->config.rounds && !w->answered))
+    if (!w->taken || (s->plan->lockstep && !w->answered))
         take(w);
     w->taken = false;
     if (!w->answered) {
@@ -77,9 +83,10 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
             return st;
     }
     w->answered = false;
-    for (int g = 0; g < s->config.ngroups; g++)
-        view_out[g] = (yk_view){.w = c->current->value[g],
-                                .in_flight = s->training.stale[g] ? (int)c->status.workers : 0};
+    for (int g = 0; g < s->plan->ngroups; g++)
+        view_out[g] = (yk_view){
+            .w = c->current->value[g],
+            .in_flight = s->plan->stale_rules && applied_on_arrival(s, g) ? (int)c->status.workers : 0};
     *batch_out = yk__channel_stopped(s, c) || !w->now.n ? (yk_batch){0}
                  : s->owners[0].n                       ? yk__shards_batch(c, me, 0)
                                                         : w->now;
@@ -102,8 +109,7 @@ static yk_status reserve(float **sum, size_t *cap, size_t floats)
 static size_t floats_of(const yk_shards *s, const yk__channel *c, int group)
 {
     const yk_group *g = &s->config.group[group];
-    const size_t keys = c->current->keys ? c->current->keys->nkeys : 0;
-    return g->keyed ? keys * g->width : (size_t)g->keys;
+    return g->keyed ? yk__keys_of(c) * g->width : (size_t)g->keys;
 }
 
 /* Adds a gradient of remapped keys. */
@@ -126,7 +132,7 @@ static yk_status sum_own(yk_shards *s, yk__channel *c, int me)
     yk__thread *w = &s->thread[me];
     const bool sums = yk__threads_of(c) > 1 && me == c->first;
     yk_status st = YK_OK;
-    for (int k = 0; !st && k < s->config.ngroups; k++) {
+    for (int k = 0; !st && k < s->plan->ngroups; k++) {
         const size_t n = floats_of(s, c, k);
         if (sums)
             st = reserve(&c->sum[k], &c->cap[k], n + 16);
@@ -148,12 +154,12 @@ static const float *gradient_of(const yk_shards *s, int thread, int group)
 /* Adds the gradients of all threads in their order: part `me` of them. */
 static void sum_part(yk_shards *s, yk__channel *c, int me)
 {
-    for (int k = 0; k < s->config.ngroups; k++) {
+    for (int k = 0; k < s->plan->ngroups; k++) {
         size_t begin = 0, end = floats_of(s, c, k);
-        yk_part_of_range(&begin, &end, 16, me, s->config.threads);
+        yk_part_of_range(&begin, &end, 16, me, s->plan->workers_per_process);
         if (begin < end)
             memset(c->sum[k] + begin, 0, (end - begin) * sizeof(float));
-        for (int i = 0; i < s->config.threads; i++) {
+        for (int i = 0; i < s->plan->workers_per_process; i++) {
             const float *g = gradient_of(s, i, k);
             for (size_t j = begin; s->thread[i].grad.examples && j < end; j++)
                 c->sum[k][j] += g[j];
@@ -174,25 +180,25 @@ static void add_totals(const yk_shards *s, yk__channel *c)
         sum->loss += g->loss;
         sum->steps += g->examples > 0;
     }
-    if (s->training.one_step)
+    if (s->plan->synchronous)
         sum->steps = sum->examples > 0;
-    c->sends = sum->examples || s->config.rounds;
-    for (int k = 0; sum->examples && k < s->config.ngroups; k++)
+    c->sends = sum->examples || s->plan->lockstep;
+    for (int k = 0; sum->examples && k < s->plan->ngroups; k++)
         c->value[k] = yk__threads_of(c) > 1 ? c->sum[k] : gradient_of(s, c->first, k);
 }
 
-/* --clip-norm: the groups whose gradients are applied on arrival. Servers clip the sum of a round. */
+/* --clip-norm. Servers clip the sum of a round. */
 static yk_status clip(yk_shards *s, yk__channel *c)
 {
     const yk__up *sum = &c->totals;
     double squares = 0.0;
-    for (int k = 0; sum->examples && k < s->config.ngroups; k++)
-        squares += s->training.clips[k] ? yk_squares(c->value[k], floats_of(s, c, k)) : 0.0;
+    for (int k = 0; sum->examples && k < s->plan->ngroups; k++)
+        squares += applied_on_arrival(s, k) ? yk_squares(c->value[k], floats_of(s, c, k)) : 0.0;
     const float factor =
-        yk_clip_factor(squares, (double)sum->examples + sum->extra_weight, s->training.clip_norm);
-    for (int k = 0; factor < 1.0f && k < s->config.ngroups; k++) {
+        yk_clip_factor(squares, (double)sum->examples + sum->extra_weight, s->plan->clip_norm);
+    for (int k = 0; factor < 1.0f && k < s->plan->ngroups; k++) {
         float *own = (float *)c->value[k]; /* of this process, for this step */
-        for (size_t i = 0; s->training.clips[k] && i < floats_of(s, c, k); i++)
+        for (size_t i = 0; applied_on_arrival(s, k) && i < floats_of(s, c, k); i++)
             own[i] *= factor;
     }
     return YK_OK;
@@ -215,7 +221,7 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
         sum_part(s, c, me);
     if (me == c->first) {
         add_totals(s, c);
-        c->asks = s->config.rounds || (c->sends && yk__shards_added(c) > 0);
+        c->asks = s->plan->lockstep || (c->sends && yk__shards_added(c) > 0);
         if (c->sends)
             st = yk__shards_begin_push(s, c);
     }
@@ -223,25 +229,45 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
         return st;
     if ((w->taken = s->base.ahead && c->asks))
         take(w);
-    if (s->training.clip_norm > 0.0 && (st = yk__shards_once(s, me, clip)))
+    if (s->plan->clip_norm > 0.0 && (st = yk__shards_once(s, me, clip)))
         return st;
     return c->sends ? yk__shards_push_part(s, c, me - c->first, yk__threads_of(c)) : YK_OK;
 }
 
-yk_status yk__shards_finish_step(yk_shards *s, yk__channel *c)
+/* Between two requests for examples that others may return. There is no limit on how long that takes: a stream may last
+ * for hours. But each request has a deadline (yk__shards_wait()), and server 0 declares workers lost. */
+static const double retry_seconds = 0.02;
+
+yk_status yk__shards_end_step(yk_shards *s, yk__channel *c)
 {
     const uint64_t before = c->status.steps;
+    const bool rounds = s->plan->lockstep,
+               leaves = s->config.leave && *s->config.leave; /* the job that it joined */
     yk_step_result *out = &c->result;
-    yk_status st = YK_OK;
     *out = (yk_step_result){.examples = c->totals.examples, .loss = c->totals.loss, .steps = c->totals.steps};
-    if (s->config.rounds) {
-        st = yk__shards_await(s, c);
-        out->examples = c->status.examples;
-        out->loss = c->status.loss;
-        out->steps = c->status.steps - before;
+    if (rounds) {
+        const yk_status st = yk__shards_await(s, c);
+        if (st)
+            return st;
+        *out = (yk_step_result){
+            .examples = c->status.examples, .loss = c->status.loss, .steps = c->status.steps - before};
     }
-    yk__shards_end_step(s, c);
-    return st;
+    /* it has announced batches: it got examples since this step began */
+    const bool stop = c->status.flags & YK__STOP, has = yk__shards_added(c) > 0 || yk__outstanding(c) > 0;
+    bool later = false;
+    for (int i = c->first; !out->examples && i < c->end; i++) /* a lease may be on its way */
+        later |=
+            !leaves && (atomic_load(&s->thread[i].pending) || s->thread[i].lease.flags & YK__RETRY_LATER);
+    if (!out->examples && !rounds)
+        *out = (yk_step_result){.pending = has || later, .over = !has && !later};
+    if (out->pending && !has)
+        yk_sleep(retry_seconds);
+    out->action = stop ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
+    out->over |= stop || leaves;
+    out->pending &= !out->over;
+    for (int i = c->first; i < c->end; i++)
+        s->thread[i].idle = out->pending && !has; /* servers do not wait for an idle thread */
+    return YK_OK;
 }
 
 static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
@@ -251,19 +277,19 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     yk__channel *c = yk__channel_of(s, me);
     (void)action; /* the chief decides */
     yk_status st = s->base.ahead && !w->found ? find_keys(s, me) : YK_OK;
-    if (s->config.rounds)
+    if (s->plan->lockstep)
         yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
     if (!st && me == c->first) {
-        st = yk__shards_finish_step(s, c);
-        c->complete = s->base.ahead && !s->config.rounds && yk__shards_added(c) > 0;
+        st = yk__shards_end_step(s, c);
+        c->complete = s->base.ahead && !s->plan->lockstep && yk__shards_added(c) > 0;
     }
     if (!st)
         st = barrier(s, me);
     *out = c->result;
     out->own = w->grad.examples;
-    if (!s->training.one_step)
+    if (!s->plan->synchronous)
         out->steps = out->own > 0;
-    w->answered = s->config.rounds && out->examples > 0; /* otherwise it was the end of an epoch */
+    w->answered = s->plan->lockstep && out->examples > 0; /* otherwise it was the end of an epoch */
     if ((out->pending || out->examples == 0) && !w->batch.n && !c->complete) /* ask the feed again */
         w->announced = w->found = false;
     return st;
@@ -302,14 +328,16 @@ static const yk_store_ops gradient_ops = {.wants = wants,
                                       .clock = yk__copies_clock,
                                       SHARED};
 
-yk_status yk_shards_store(yk_shards *s, const yk_shards_training *training, yk_store **out)
+yk_status yk_shards_store(yk_shards *s, const yk_local_config *whole, yk_chunks *chunks, uint64_t first_step,
+                          yk_store **out)
 {
-    s->training = *training;
+    s->whole = *whole;
+    s->chunks = chunks;
     s->kern = yk_linear();
-    s->base.ops = training->steps ? &copy_ops : &gradient_ops;
-    s->base.ahead = s->owners[0].n && !training->steps;
-    for (int i = 0; i < s->config.channels; i++)
-        s->channel[i].status.steps = training->first_step;
+    s->base.ops = s->copy_steps ? &copy_ops : &gradient_ops;
+    s->base.ahead = s->owners[0].n && !s->copy_steps;
+    for (int i = 0; i < s->plan->channels; i++)
+        s->channel[i].status.steps = first_step;
     *out = &s->base;
-    return training->steps ? yk__copies_create(s) : YK_OK;
+    return s->copy_steps ? yk__copies_create(s) : YK_OK;
 }

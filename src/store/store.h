@@ -13,7 +13,7 @@
  *
  *     implementation   the parameters are                                 file
  *     one process      in a table that its threads share                  local.h
- *     replicas         in every process; gradients are all-reduced        replicas.h
+ *     replicas         in every process; gradients are all-reduced        local.h
  *     shards           on parameter servers, or a part in each process;   shards.h
  *                      for some steps, in a copy of them
  *
@@ -58,7 +58,6 @@ typedef struct {
     /* Optional (may be NULL). These gradients of the dense group are final. The worker's thread calls it while it computes
      * the others. */
     yk_status (*ready)(yk_store *s, int me, float *dense, size_t begin, size_t end);
-    void (*free)(yk_store *s); /* NULL: it is freed with its owner */
 } yk_store_ops;
 
 /* Bursts: many steps of one example each, without announce, pull, push and clock for each of them. The store's side of burst() in
@@ -83,30 +82,27 @@ struct yk_store {
     const yk_burst_ops *burst; /* NULL: bursts are not possible */
     /* Batches are also announced between push() and clock(), while the parameters of the last one are in flight. */
     bool ahead;
-    yk_store *inner; /* a store whose functions are used for those that are NULL in `ops`; may be NULL */
 };
 
 static inline size_t yk_store_wants(const yk_store *s, int me)
 {
-    return s->ops->wants ? s->ops->wants(s, me) : yk_store_wants(s->inner, me);
+    return s->ops->wants(s, me);
 }
 
 static inline yk_status yk_store_announce(yk_store *s, int me, const yk_batch *batch,
                                           const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    return s->ops->announce ? s->ops->announce(s, me, batch, cursor)
-                            : yk_store_announce(s->inner, me, batch, cursor);
+    return s->ops->announce(s, me, batch, cursor);
 }
 
 static inline yk_status yk_store_pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out)
 {
-    return s->ops->pull ? s->ops->pull(s, me, batch_out, view_out)
-                        : yk_store_pull(s->inner, me, batch_out, view_out);
+    return s->ops->pull(s, me, batch_out, view_out);
 }
 
 static inline yk_status yk_store_push(yk_store *s, int me, const yk_grad *g)
 {
-    return s->ops->push ? s->ops->push(s, me, g) : yk_store_push(s->inner, me, g);
+    return s->ops->push(s, me, g);
 }
 
 static inline yk_status yk_store_clock(yk_store *s, int me, yk_action action, yk_step_result *out)
@@ -116,18 +112,12 @@ static inline yk_status yk_store_clock(yk_store *s, int me, yk_action action, yk
 
 static inline yk_status yk_store_finish(yk_store *s, int me)
 {
-    return s->ops->finish ? s->ops->finish(s, me) : yk_store_finish(s->inner, me);
+    return s->ops->finish(s, me);
 }
 
 static inline uint64_t yk_store_steps(const yk_store *s, int me)
 {
-    return s->ops->steps ? s->ops->steps(s, me) : yk_store_steps(s->inner, me);
-}
-
-static inline void yk_store_free(yk_store *s) /* NULL is fine */
-{
-    if (s && s->ops->free)
-        s->ops->free(s);
+    return s->ops->steps(s, me);
 }
 
 #endif

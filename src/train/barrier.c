@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
-#include "store/replicas.h"
 #include <stdlib.h>
 #include <string.h>
 

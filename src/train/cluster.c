@@ -221,7 +221,6 @@ void yk__cluster_free(yk__trainer *t)
     yk_startup_end(k->startup);
     if (t->result->numa_nodes) /* the program that called the library may do something else now */
         sched_setaffinity(0, sizeof k->cores, &k->cores);
-    yk_store_free(t->store);
     yk_exchange_free(k->exchange);
     yk_shared_memory_free(&k->memory);
     yk_shards_free(k->remote);

@@ -1,7 +1,7 @@
 /* A job of several processes: their roles, and the checks that they belong to the same training run.
  *
  *     role       ranks                 does                                          its store
- *     replica    all, --servers 0      trains on all parameters, all-reduce          store/replicas.h
+ *     replica    all, --servers 0      trains on all parameters, all-reduce          store/local.h
  *     server     0 .. K-1              owns a shard of the parameters                store/server.h
  *     worker     K .. K+N-1            trains, pulls and pushes                      store/shards.h
  *     shard      all, --servers all    both of the last two                          both

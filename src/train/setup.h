@@ -24,7 +24,7 @@ yk_status yk__make_parameters(yk__trainer *t);
 /* Sets the initial parameters in a store that has all of them, unless they are all zero; NULL: does nothing. */
 yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local *whole);
 /* The configuration of a local store with all parameters. Only a single process has several workers in it. */
-yk_local_config yk__store_config(const yk__trainer *t);
+yk_local_config yk__store_config(yk__trainer *t);
 yk_status yk__make_store(yk__trainer *t); /* that workers train on, once the first step is known */
 
 /* data_setup.c */

@@ -1,5 +1,5 @@
 /* Creates the parameters of this process, and the store that its workers train on. Only this file chooses among the stores. */
-#include "store/replicas.h"
+#include "store/exchange.h"
 #include "store/shards.h"
 #include "train/loop.h"
 #include "train/pacing.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-yk_local_config yk__store_config(const yk__trainer *t)
+yk_local_config yk__store_config(yk__trainer *t)
 {
     const bool single = t->plan->alone;
     yk_local_config c = {.ngroups = t->model->ngroups,
@@ -22,17 +22,13 @@ yk_local_config yk__store_config(const yk__trainer *t)
                          .staggered = t->plan->staggered,
                          .max_warm_up = t->plan->max_warm_up,
                          .phases = t->phases,
+                         .until_due = yk__until_due,
+                         .context = &t->schedule,
                          .interrupted = &t->barrier_due};
     memcpy(c.group, t->group, sizeof c.group);
     for (int g = 0; !single && g < c.ngroups; g++) /* the server or the all-reduce enforces the bound */
         c.group[g].staleness = 0;
     return c;
-}
-
-/* Steps that a worker takes on a copy of the parameters before it is merged; 0: every gradient is sent. */
-static uint64_t steps_on_copy(const yk_plan *p)
-{
-    return p->copy_lifetime ? p->copy_lifetime : p->local_steps;
 }
 
 /* The ranges of a group that lie in one shard of it (biases have their own learning rate). */
@@ -84,29 +80,16 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
     yk__cluster *k = &t->cluster;
     yk_local_config own = *whole;
     own.workers = t->plan->workers_per_process;
+    own.local_steps = t->plan->local_steps;
     yk_status st = yk_exchange_create(k->comm, t->model->nparams, t->plan->heartbeat_timeout,
                                       t->plan->first_step_timeout, &k->exchange);
     const size_t bytes = yk_exchange_shared_memory_bytes(t->model->nparams);
-    if (!st && !steps_on_copy(t->plan) && bytes <= MAX_SHARED)
+    if (!st && !own.local_steps && bytes <= MAX_SHARED)
         st = yk_shared_memory_create(k->comm, bytes, t->plan->startup_timeout, &k->memory);
     if (!st && k->memory.at) /* all replicas are on one host */
         yk_exchange_use_shared_memory(k->exchange, k->memory.at);
+    own.exchange = k->exchange;
     return st ? st : yk_local_create(&own, &t->local);
-}
-
-static yk_status use_replicas(yk__trainer *t, const yk_local_config *whole)
-{
-    (void)whole;
-    const yk_replicas_config c = {.exchange = t->cluster.exchange,
-                                  .local = t->local,
-                                  .team = t->team,
-                                  .phases = t->phases,
-                                  .workers = t->plan->workers_per_process,
-                                  .steps = steps_on_copy(t->plan),
-                                  .first_step = t->step,
-                                  .until_due = yk__until_due,
-                                  .context = &t->schedule};
-    return yk_replicas_create(&c, &t->store);
 }
 
 /* ---- servers and shards ---- */
@@ -128,30 +111,14 @@ static yk_status make_client(yk__trainer *t)
     if (st)
         return st;
     yk_shards_config c = {.comm = k->comm,
+                          .plan = t->plan,
                           .peer = k->server_peer,
-                          .servers = t->plan->owners,
-                          .ngroups = t->model->ngroups,
-                          .channels = t->plan->channels,
-                          .threads = t->plan->workers_per_process,
-                          .rounds = t->pacing->together,
-                          .has_progress_thread = t->plan->has_progress_thread,
                           .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
-                          .timeout = t->plan->server_timeout,
-                          .heartbeat_every = t->plan->heartbeat_every,
-                          .wait = t->plan->wait,
                           .phases = t->phases,
                           .stop = k->joined || k->rank == 0 ? NULL : t->caller->stop,
                           .leave = k->joined ? t->caller->stop : NULL};
     place_groups(t, c.group);
-    for (int g = 0; g < c.ngroups; g++) /* a copy has the state of the optimizer, too */
-        c.arrays[g] = 1 + (steps_on_copy(t->plan) ? yk_optim_rule_of(t->group[g].optim.kind)->slots : 0);
     return yk_shards_create(&c, &k->remote);
-}
-
-/* Chunks of a resumed job have the length that its checkpoint says, which may differ from that of this plan. */
-static uint64_t longest_copy(const yk_plan *p)
-{
-    return steps_on_copy(p) * (p->copy_lifetime && p->staleness == YK_ASYNC ? YK_LONGEST_COPY : 1);
 }
 
 /* Creates the shard that this process owns. */
@@ -161,10 +128,9 @@ static yk_status make_shard(yk__trainer *t, const yk_local_config *whole, yk_ser
     part.clip_norm = 0.0; /* the clients or the server clip gradients */
     yk_optim_range *range = t->cluster.range;
     place_groups(t, c->group);
-    for (int g = 0; g < c->ngroups; g++) {
+    for (int g = 0; g < t->model->ngroups; g++) {
         size_t begin;
-        c->immediate[g] = c->rounds != &yk_rounds_none && t->group[g].staleness > 0;
-        part.group[g].shape = yk_server_piece(&c->group[g], t->cluster.rank, &begin);
+        part.group[g].shape = yk_group_piece(&c->group[g], t->cluster.rank, &begin);
         part.group[g].range = range;
         part.group[g].nranges = cut_ranges(&t->group[g], begin, begin + part.group[g].shape.keys, range);
         range += part.group[g].nranges;
@@ -194,32 +160,7 @@ static yk_status make_chief(yk__trainer *t, const yk_local_config *whole, yk_ser
 static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
-    yk_server_config c = {.comm = k->comm,
-                          .servers = t->plan->owners,
-                          .first_client = t->plan->first_client,
-                          .clients = t->plan->clients,
-                          .threads = t->plan->workers_per_process,
-                          .serving_threads = t->plan->serving_threads,
-                          .channels = t->plan->channels,
-                          .ngroups = t->model->ngroups,
-                          .staleness = t->plan->staleness,
-                          .rounds = t->plan->quorum        ? &yk_rounds_first
-                                    : t->plan->synchronous ? &yk_rounds_all
-                                                           : &yk_rounds_none,
-                          .round_size = t->plan->quorum,
-                          .clip_norm = t->plan->clip_norm,
-                          .copy_steps = longest_copy(t->plan),
-                          .scaled = t->plan->copy_lifetime > 0,
-                          .survives_loss = t->plan->survives_loss,
-                          .timeout = t->plan->worker_timeout,
-                          .first_timeout = t->plan->first_step_timeout,
-                          .control_timeout = t->plan->control_timeout,
-                          .leave_timeout = t->plan->leave_timeout,
-                          .dead_timeout = t->plan->dead_timeout,
-                          .heartbeat_every = t->plan->heartbeat_every,
-                          .staggered = whole->staggered,
-                          .wait = t->plan->wait,
-                          .phases = yk__serving_phases(t)};
+    yk_server_config c = {.comm = k->comm, .plan = t->plan, .phases = yk__serving_phases(t)};
     yk_status st = k->rank == 0 ? make_chief(t, whole, &c) : YK_OK;
     if (st || (st = make_shard(t, whole, &c)))
         return st;
@@ -254,31 +195,18 @@ static yk_status make_chunks(yk__trainer *t)
 static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
 {
     const yk_plan *p = t->plan;
-    const bool scaled = p->copy_lifetime > 0, rounds = p->synchronous;
-    yk_shards_training c = {.team = t->team,
-                            .clip_norm = steps_on_copy(p) ? 0.0 : p->clip_norm, /* a copy clips by itself */
-                            .one_step = rounds,
-                            .whole = *whole,
-                            .steps = steps_on_copy(p),
-                            .scaled = scaled,
-                            .bounded = p->staleness != YK_ASYNC,
-                            .depth = p->depth,
-                            .first_step = steps_on_copy(p) && !scaled ? t->step : 0,
-                            .until_due = rounds ? yk__until_due : NULL,
-                            .context = &t->schedule};
+    const bool scaled = p->copy_lifetime > 0;
+    yk_local_config copy = *whole;
     yk_status st = p->chunk_rows ? yk_dataset_shuffle(&t->train) : YK_OK;
-    for (int g = 0; g < t->model->ngroups; g++) {
-        c.clips[g] = t->group[g].staleness > 0;
-        c.stale[g] = p->stale_rules && c.clips[g];
-    }
-    c.whole.keymap = NULL; /* a sparse copy has its own internal ids */
-    c.whole.workers = scaled ? 1 : p->workers_per_process;
+    copy.keymap = NULL; /* a sparse copy has its own internal ids */
+    copy.workers = scaled ? 1 : p->workers_per_process;
     if (scaled)
-        c.whole.phases = NULL;
+        copy.phases = NULL;
     if (!st && scaled && p->chunk_rows && yk_feed_chunk_rows(t->feed) == p->chunk_rows)
         st = make_chunks(t);
-    c.chunks = t->cluster.chunks;
-    return st ? st : yk_shards_store(t->cluster.remote, &c, &t->store);
+    return st ? st
+              : yk_shards_store(t->cluster.remote, &copy, t->cluster.chunks,
+                                scaled || !p->local_steps ? 0 : t->step, &t->store);
 }
 
 /* ---- the choice ---- */
@@ -289,7 +217,7 @@ static const struct {
     yk_status (*make)(yk__trainer *t, const yk_local_config *whole);
     yk_status (*use)(yk__trainer *t, const yk_local_config *whole);
 } kind[] = {[YK_PLACEMENT_LOCAL] = {make_local, use_local},
-            [YK_PLACEMENT_REPLICAS] = {make_replica, use_replicas},
+            [YK_PLACEMENT_REPLICAS] = {make_replica, use_local},
             [YK_PLACEMENT_SERVERS] = {make_part, use_shards},
             [YK_PLACEMENT_SHARDS] = {make_part, use_shards}};
 

@@ -1,2 +1,2 @@
 extern yk_shards_config config;
-extern yk_shards_training training;
+extern yk_local_config whole;
