@@ -216,14 +216,14 @@ void yk_shards_fail(yk_shards *s)
 
 static yk_status send_heartbeats(yk_shards *s, double now)
 {
+    static const yk__up alive = {.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
     s->heartbeat_at = now;
-    s->alive = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
     for (int k = 0; k < s->plan->owners; k++) {
         bool done;
         yk_status st = yk_comm_test(s->config.comm, &s->server[k].alive_op, &done);
         if (!st && done && s->server[k].left < s->plan->channels)
-            st = yk_comm_send(s->config.comm, s->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &s->alive,
-                              sizeof s->alive, &s->server[k].alive_op);
+            st = yk_comm_send(s->config.comm, s->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &alive,
+                              sizeof alive, &s->server[k].alive_op);
         if (st)
             return st;
     }

@@ -174,7 +174,6 @@ struct yk_shards {
     _Atomic uint64_t incarnation; /* of this process */
     atomic_bool stopped, failed, orphans;
     int arrays[YK_MAX_GROUPS]; /* that are sent: 1, or with copies also the optimizer's state */
-    yk__up alive;
     double heartbeat_at;
     int join_replies;
 };

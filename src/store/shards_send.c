@@ -167,16 +167,6 @@ static void write_push(const yk__channel *c, size_t npush, yk__up *up)
     }
 }
 
-/* Writes that a message is also a request, and its keys. */
-static void write_pull(const yk__request *request, const keys_there *keys, yk__up *up, float *at)
-{
-    up->flags |= YK__HAS_PULL | (request->batches ? YK__WANTS : 0);
-    up->pull = request->number;
-    up->npull = (uint32_t)keys->n;
-    if (keys->n)
-        memcpy(at, keys->row, keys->n * sizeof *keys->row);
-}
-
 /* Server k will answer the next message. */
 static void expect_answer(yk_shards *s, int k)
 {
@@ -211,7 +201,11 @@ static yk_status send_step(yk_shards *s, yk__channel *c, int k, bool pushes, con
     if (npush)
         yk__shards_move(s, k, c->current, (float *const *)(void *)c->value, v, false);
     if (request) {
-        write_pull(request, &pulled, up, v + npush);
+        up->flags |= YK__HAS_PULL | (request->batches ? YK__WANTS : 0);
+        up->pull = request->number;
+        up->npull = (uint32_t)pulled.n;
+        if (pulled.n)
+            memcpy(v + npush, pulled.row, pulled.n * sizeof *pulled.row);
         expect_answer(s, k);
     }
     return queue_message(s, c, k);
