@@ -28,6 +28,13 @@ static yk_status make_worker(const yk_local *s, yk__worker *w)
     return w->coef && (w->mark || !s->marks) ? YK_OK : YK_ESYSTEM;
 }
 
+static const yk_store_ops *ops_of(const yk_local_config *c)
+{
+    if (c->local_steps)
+        return &local_sgd_ops;
+    return yk__replica_sums(c) && c->workers == 1 ? &replica_ops : &local_ops;
+}
+
 yk_status yk_local_create(const yk_local_config *config, yk_local **out)
 {
     yk_local *s = yk_alloc(1, sizeof *s, "the store");
@@ -36,9 +43,7 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
     s->config = *config;
     s->kern = yk_linear();
     s->bound = YK_ASYNC;
-    s->base.ops = config->local_steps                                ? &local_sgd_ops
-                  : yk__replica_sums(config) && config->workers == 1 ? &replica_ops
-                                                                     : &local_ops;
+    s->base.ops = ops_of(config);
     for (int g = 0; g < config->ngroups; g++)
         s->rounds |= config->group[g].staleness == 0;
     s->sums = s->rounds && (config->workers > 1 || yk__replica_sums(config));
