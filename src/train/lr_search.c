@@ -6,7 +6,7 @@
  *
  *     round      0          1                 2
  *     steps      h          4 h               16 h
- *     trials     9          4 to 6            2 or 3
+ *     trials     9          4 to 6            2
  *
  * As many trials run at the same time as there are cores: each core is a lane. The cost is planned in steps, not in seconds, so the
  * same run on the same host chooses the same rate: a lane trains for a share of the steps that a worker of the run takes. The
@@ -15,8 +15,7 @@
  *
  * A short run favors large rates. The longer a run, the less of its loss is the initial error, which decreases faster at a large
  * rate, and the more is noise, which is smaller at a small rate. So most steps are those of the last round, and in all rounds, the rate
- * with the smallest loss does not win if one nearer to the default is nearly as good. With three lanes or more, the default is trained
- * in all rounds, which takes no time then, and also wins if its loss decreases fast enough to catch up until the end of the run.
+ * with the smallest loss does not win if one nearer to the default is nearly as good.
  */
 #include "train/setup.h"
 
@@ -49,7 +48,6 @@ static const double factors[CANDIDATES] = {0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0,
 #define PLANNED     0.75 /* of both: rows are read for the first time, and cores share memory */
 #define MAX_MEMORY  0.25 /* of the available memory */
 #define SMALL       0.05 /* of the loss of the untrained model */
-#define NEAR        1.2  /* the ratio of losses that are expected at the end of the run */
 
 typedef struct {
     yk_local *store;
@@ -321,8 +319,7 @@ static int winner(const search *s)
 }
 
 /* Records the round, and keeps the best rates: losses have one minimum as a function of the rate, so they are around the best one,
- * more of them on the side of the default. The winner is always kept, and so is the default in the first round, or if it can be
- * trained beside the others. */
+ * more of them on the side of the default. The winner is always kept, and so is the default in the first round. */
 static void halve(search *s)
 {
     yk_lr_search *out = s->out;
@@ -335,8 +332,7 @@ static void halve(search *s)
         const int k = s->active[i], from = (k - best) * side;
         const bool near = from >= 0 ? from <= half / 2 : -from <= (half - 1) / 2;
         out->loss[out->rounds][k] = mean_loss(s, k);
-        if (k == won || (k == DEFAULT && (first || s->lanes > 2)) ||
-            (near && (k == best || first || best == won)))
+        if (k == won || (first && k == DEFAULT) || (near && (k == best || first || best == won)))
             s->active[kept++] = k;
     }
     s->n = kept;
@@ -459,22 +455,6 @@ static yk_status run_rounds(search *s)
     return st;
 }
 
-/* The loss at the end of the run, or after 16 times as many steps if that is less, if each quadrupling divides it as the last one did.
- * NaN: it was not trained in the last round. */
-static double expected(const search *s, int candidate)
-{
-    const yk_lr_search *out = s->out;
-    const int last = out->rounds - 1;
-    const double loss = out->loss[last][candidate],
-                 quadruplings = log((double)s->run_steps / (double)out->steps[last]) / log(GROWTH);
-    return loss * pow(loss / out->loss[last - 1][candidate], fmin(quadruplings, 2.0));
-}
-
-static bool default_catches_up(const search *s)
-{
-    return s->out->rounds > 1 && expected(s, DEFAULT) <= NEAR * expected(s, s->out->chosen);
-}
-
 static yk_status find(search *s)
 {
     const yk_plan *p = s->t->plan;
@@ -491,8 +471,6 @@ static yk_status find(search *s)
     if (!s->first)
         return YK_OK;
     st = run_rounds(s);
-    if (default_catches_up(s))
-        s->out->chosen = DEFAULT;
     return st == YK_ESTOP && !yk__is_stopped(s->t) ? YK_OK : st; /* late: the complete rounds decide */
 }
 
