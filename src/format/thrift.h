@@ -8,15 +8,19 @@
  * Each value is passed on with its path: the ids of the fields that lead to it, one byte each. An element of a list has the path of
  * the list.
  *
- * Example:
- *     static const char *take(void *rows, const yk__thrift_value *v)
+ * The function of `take`, for field 3 of the structures in field 4:
+ *
+ *     static const char *take(void *sum, const yk__thrift_value *v)
  *     {
- *         if (v->kind == YK__THRIFT_NUMBER && v->path == 0x0403)      // field 3 of the structures in field 4
- *             *(int64_t *)rows += v->number;
- *         return NULL;                                                // otherwise the reason why the value is bad
+ *         if (v->kind == YK__THRIFT_NUMBER && v->path == 0x0403)
+ *             *(int64_t *)sum += v->number;
+ *         return NULL; // otherwise the reason why the value is bad
  *     }
- *     yk__thrift t = {.p = bytes, .end = bytes + n, .take = take, .context = &rows};
- *     const char *why = yk__thrift_read(&t);                          // NULL: it worked; otherwise what is wrong at t.p
+ *
+ * Example:
+ *     int64_t sum = 0;
+ *     yk__thrift t = {.p = bytes, .end = bytes + n, .take = take, .context = &sum};
+ *     const char *why = yk__thrift_read(&t); // NULL: it worked; otherwise what is wrong at t.p
  *
  * One thread at a time.
  */

@@ -1,1 +1,3 @@
+#include "cli/cli.h"
+
 #include <stdio.h>

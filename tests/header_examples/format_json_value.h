@@ -1,0 +1,1 @@
+extern json_t *summary;
