@@ -142,11 +142,12 @@ static void warn_unknown(const checker *c, const yk_rows *rows)
         unknown += rows->index[e] >= numeric && w[rows->index[e]] == 0.0f;
     }
     if (hashed >= MIN_ENTRIES && 2 * unknown >= hashed)
-        yk_warn("%s: %.0f %% of the hashed features in the first %zu rows have no weight in the model: most "
-                "did not occur in "
-                "its training data; are names, namespaces and values written as they were there?",
-                c->source->spec ? c->source->spec : "the data", 100.0 * (double)unknown / (double)hashed,
-                rows->n);
+        yk_warn(
+            "%s: %.0f %% of the hashed features in the first %zu rows have no weight in the model: unless "
+            "--l1 set it to 0, they did not occur in its training data; are names, namespaces and values "
+            "written as they were there?",
+            c->source->spec ? c->source->spec : "the data", 100.0 * (double)unknown / (double)hashed,
+            rows->n);
 }
 
 /* Whether the model has a weight for every column and every class of these rows. */
