@@ -47,9 +47,12 @@ yk_status yk__telemetry_send_last(yk_observer *o, double timeout)
         return st;
     compose(o, &o->self);
     t->out.last = true;
-    yk_traffic *control = &t->out.report.traffic[YK_PURPOSE_CONTROL];
-    control->sent += sizeof t->out;
-    control->messages_sent++;
+    yk_rank_report *report = &t->out.report; /* counts this message */
+    report->traffic[YK_PURPOSE_CONTROL].sent += sizeof t->out;
+    report->traffic[YK_PURPOSE_CONTROL].messages_sent++;
+    report->process.bytes_sent += sizeof t->out;
+    if (o->host_of && o->host_of[0] < YK_MAX_HOSTS)
+        report->sent_to[o->host_of[0]] += sizeof t->out;
     st = send_message(o);
     return st ? st : yk_comm_wait(o->c.comm, &t->op, 1, timeout, "the last telemetry to be received");
 }
