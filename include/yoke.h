@@ -222,8 +222,8 @@ typedef struct yoke_run yoke_run;
 
 typedef enum { YOKE_NOTE, YOKE_WARNING } yoke_log_level;
 
-/* Who gets the notes and warnings of evaluations and predictions in this thread, such as "column 3 (city): none of its values
- * occurred in the training data". log NULL, as at first: nobody. */
+/* Sets the function that receives the notes and warnings of evaluations and predictions in this thread, such as "column 3 (city):
+ * none of its values occurred in the training data, ...". NULL, the default: they are discarded. */
 YOKE_API void yoke_set_log(void (*log)(void *context, yoke_log_level level, const char *text), void *context);
 
 /* Passed to `progress` about five times a second. Unknown numbers are NaN. */

@@ -550,7 +550,7 @@ END
     cmp day1.csv kept.csv
 }
 
-@test "values that are written in another way than in training are named" {
+@test "a warning names values that are written differently than in training" {
     warning="have no weight in the model: unless --l1 set it to 0, they did not occur in its training data"
     sed '2,$s/,\(Paris\|Rome\|Oslo\|Lima\),os/, \1, os/' day1.csv >blanks.csv
     try predict --checkpoint run --data csv:blanks.csv
@@ -561,7 +561,7 @@ END
     learn onehot "csv:day1.csv$model&encode=onehot"
     tr A-Z a-z <day1.csv >lower.csv
     try eval --checkpoint onehot --data csv:lower.csv
-    expect 0 "column 4 (city): none of its values occurred in the training data, such as '"
+    expect 0 "column 4 (city): none of its values occurred in the training data, which has values such as '"
     ! grep -q "(os)" err
     try eval --checkpoint onehot --data csv:day1.csv
     expect 0
@@ -597,7 +597,7 @@ PY
     }
     schema TIMESTAMP
     try predict --checkpoint typed.safetensors --data csv:day1.csv
-    expect 0 "column 2 (a) has the type number here, but TIMESTAMP in the training data: times as numbers are the seconds since 1970"
+    expect 0 "column 2 (a) has the type number here, but TIMESTAMP in the training data: times given as numbers are seconds since 1970"
     awk -F, 'NR > 1 { $2 = "2024-02-0" $2 + 1 } { print $1 "," $2 }' day1.csv >days.csv
     try predict --checkpoint typed.safetensors --data csv:days.csv
     expect 0

@@ -92,7 +92,7 @@ assert run["best_step"] == whole["best_step"] and run["test_metrics"] == whole["
     overfit killed --epochs 9
     rm -rf "$(best killed)"
     try train --out killed --resume --epochs 10
-    expect 0 "is missing or damaged: the best of the models from here on is selected"
+    expect 0 "is missing or damaged: the best of the later models is selected"
 }
 
 @test "threads, shards and servers select the same model and stop at the same step; streams and async stop, too" {
@@ -214,7 +214,7 @@ END
     expect 2 "can be read only once, so none of its rows can be held back"
 }
 
-@test "plateaus: a run that is ended and resumed takes the same steps; another --monitor selects anew" {
+@test "plateaus: a run that is ended and resumed takes the same steps; another --monitor starts the selection again" {
     options=(--model logreg --data "$clicks" --validation 0.2 --lr-schedule plateau --lr-decay 0.3 --eval-every 7 --lr 3 --quiet)
     for steps in 64 45; do
         try train "${options[@]}" --steps $steps --out run-$steps
@@ -224,6 +224,6 @@ END
     expect 0
     cmp run-{45,64}/checkpoints/step-64/model.safetensors
     try train --out run-45 --resume --steps 90 --monitor auc --quiet
-    expect 0 "was selected by another --monitor: the best of the models from here on is selected"
+    expect 0 "was selected with another --monitor: the best of the later models is selected"
     holds "$(sed s/step-// run-45/checkpoints/best) > 64"
 }

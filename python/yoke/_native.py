@@ -192,14 +192,14 @@ def call(name, *arguments, translate=in_python):
 
 def call_and_warn(name, *arguments):
     """call() of an evaluation or a prediction, with the warnings of the library."""
-    said = []
-    log = LOG(lambda _, level, text: said.append(in_python(text.decode(errors="replace"))) if level else None)
+    messages = []
+    log = LOG(lambda _, level, text: messages.append(in_python(text.decode(errors="replace"))) if level else None)
     lib.yoke_set_log(log, None)
     try:
         call(name, *arguments)
     finally:
         lib.yoke_set_log(LOG(), None)
-    for text in said:
+    for text in messages:
         warn(text)
 
 

@@ -21,7 +21,7 @@ typedef struct {
 } worker;
 
 struct yk_team {
-    int n, started; /* started: threads so far, with that of worker 0 */
+    int n, started; /* started: threads so far, including the caller (worker 0) */
     yk_wait_kind kind;
     double seconds; /* how long to wait for a worker; HUGE_VAL: no timeout */
     _Alignas(YK_ALIGN) atomic_uint round;

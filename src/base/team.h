@@ -42,7 +42,7 @@ void yk_team_set_timeout(yk_team *team, double seconds);
 /* Worker 0 runs on the calling thread. Returns when all workers have returned. */
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context);
 
-/* Its parts, for thread_pool.c: starts all workers but worker 0, the caller; waits until they have returned. */
+/* The two halves of yk_team_run(), for thread_pool.c: starts all workers except worker 0, the caller; waits until they return. */
 yk_status yk__team_start(yk_team *team, yk_status (*work)(void *context, int me), void *context);
 yk_status yk__team_join(yk_team *team);
 

@@ -6,11 +6,11 @@
  * Example:
  *     const int code = yk_agent((yk_channel){.in = fd, .out = fd}, false); // runs until its ranks have ended
  *
- * YK_FRAME_START has the working directory, variables of the environment, "", and the command of a rank:
+ * YK_FRAME_START has the working directory, environment variables, "", and the command of a rank:
  *
  *     /home/x | YOKE_SIZE=4 | YOKE_MASTER=unix:yoke-1-2 | YOKE_AGENT_TIMEOUT=8 | | yoke | train | --model=softmax | ...
  *
- * The agent that starts rank 0 opens the socket at which rank 0 listens, so that the others need not wait for it. YOKE_MASTER
+ * The agent that starts rank 0 opens the socket on which rank 0 listens, so that the others need not wait for it. YOKE_MASTER
  * is "unix:NAME", or "HOST:PORT"; with port 0, that agent chooses one. Each rank runs this program, and has YOKE_RANK,
  * YOKE_LOCAL_RANK, YOKE_LOCAL_SIZE, YOKE_MASTER and YOKE_STATUS_FD (job_status.h) in its environment, and rank 0
  * YOKE_LISTEN_FD.

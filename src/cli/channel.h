@@ -24,7 +24,7 @@
 typedef enum {
     YK_FRAME_ALIVE, /* a heartbeat, both ways, once a second */
     /* to an agent */
-    YK_FRAME_START, /* rank: the first one; value: their number; data: strings that end with zeros (agent.h) */
+    YK_FRAME_START, /* rank: the first one; value: their number; data: zero-terminated strings (agent.h) */
     YK_FRAME_STOP,  /* SIGTERM to its ranks: they save and end */
     YK_FRAME_KILL,  /* SIGKILL */
     /* from an agent */
@@ -36,15 +36,15 @@ typedef enum {
     /* from a rank */
     YK_FRAME_STAGE,    /* value: the stage (train/train.h); data: an int, the number of workers */
     YK_FRAME_SIGNALED, /* it has received SIGTERM, SIGINT or SIGHUP */
-    YK_FRAME_LOST,     /* text: a worker that the job can continue without ends, because it lost its peers */
-    YK_FRAME_ENDED,    /* the job has ended; value: its status (base/status.h); text: its error */
+    YK_FRAME_LOST,  /* a worker ends because it lost its peers; the job can continue without it; text: why */
+    YK_FRAME_ENDED, /* the job has ended; value: its status (base/status.h); text: its error */
 } yk_job_frame_kind;
 
 typedef struct {
     uint32_t kind;
     int32_t rank, value;
     uint32_t bytes;
-    const char *data; /* [bytes]; of a frame that was received: then a zero, until the next call */
+    const char *data; /* [bytes]; if received: with a zero after it, valid until the next call */
 } yk_job_frame;
 
 typedef struct {

@@ -247,11 +247,12 @@ yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, v
     while (!code && !(code = t->ops->test(t->self, &request, &done, &bytes)) && !done && yk_wait_poll(&w) &&
            !(t->ops->lost && t->ops->lost(t->self, there->peer)))
         ;
-    return done && !code ? YK_OK
-                         : yk_fail(YK_ELOST,
-                                   "the end of a message from rank %d did not arrive: it has died, is hung, "
-                                   "or cannot be reached",
-                                   there->peer);
+    return done && !code
+               ? YK_OK
+               : yk_fail(YK_ELOST,
+                         "the rest of a message from rank %d did not arrive: the rank has died, is hung, "
+                         "or cannot be reached",
+                         there->peer);
 }
 
 static yk_status too_long(size_t bytes)

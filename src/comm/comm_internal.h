@@ -33,7 +33,7 @@ struct yk_comm {
     int servers; /* that this process joined */
     int rank, size;
     double stopped_timeout; /* a process that is stopped for longer is lost */
-    int sharing;            /* processes that share the cores of this one; 0: those on its host */
+    int sharing;            /* processes that share the cores of this one; 0: all on its host */
     bool processes;         /* each rank is a separate process */
     yk_comm_counts counts;
     char library[96], host[64]; /* of the transport (yk_world) */

@@ -7,8 +7,8 @@
  *     int fd = yk_listener_accept(l, &hello);                         // -1: none yet
  *     st = yk_dial("unix:job-4711", token, &hello, 60.0, &fd);        // the other process
  *
- * Client and server send nonces of 32 bytes, then proofs; each message has a fixed length, and nothing but nonces and proofs
- * is looked at before the other end is authenticated:
+ * Client and server send nonces of 32 bytes, then proofs; each message has a fixed length, and only nonces and proofs are
+ * used before the other end is authenticated:
  *
  *     both     magic, nonce: C, S
  *     client   HMAC(token, "client" C S hello), hello

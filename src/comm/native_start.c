@@ -264,10 +264,11 @@ static yk_status make_peer(rendezvous *r, int rank)
          shares && !p->exited && !yk_segment_open(hello->pid, hello->segment, t->size, &p->out);) {
         p->exited = poll(&end, 1, 0) == 1; /* perhaps it has sent something before */
         if (!p->exited && !yk_wait_poll(&w))
-            return yk_fail(YK_ESYSTEM,
-                           "rank %d may not open the memory of rank %d; YOKE_SHARED_MEMORY=0 uses sockets "
-                           "instead",
-                           t->rank, rank);
+            return yk_fail(
+                YK_ESYSTEM,
+                "rank %d cannot open the shared memory of rank %d; set YOKE_SHARED_MEMORY=0 to use "
+                "sockets",
+                t->rank, rank);
     }
     return YK_OK;
 }
@@ -282,7 +283,7 @@ static yk_status connect_ranks(rendezvous *r)
     else if (!local)
         st = yk_listener_create("[::]:0", -1, yk__native_token(t), &r->listener);
     if (st == YK_ESYSTEM && !local && t->rank == 0)
-        yk_fail(st, "rank 0 cannot wait for the others: %s; set YOKE_PORT to a free port, in all processes",
+        yk_fail(st, "rank 0 cannot accept connections: %s; set YOKE_PORT to a free port, in all processes",
                 yk_error());
     const yk_hello mine = {.rank = t->rank,
                            .size = t->size,

@@ -8,9 +8,8 @@
  * the table set for its thread (yk_transport_set), or else the one that the job's engine suggests (rendezvous.h).
  *
  * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start() and
- * stop(). Several threads
- * may call them, one at a time. Between two peers, messages with the same tag arrive in the order in which they were sent, as in MPI. No other
- * order is guaranteed.
+ * stop(). Several threads may call them, one at a time. Between two peers, messages with the same tag arrive in the order in which
+ * they were sent, as in MPI. No other order is guaranteed.
  *
  * A plug-in includes no other header of yoke. If the table changes, change YK_MPI_PLUGIN_SYMBOL.
  */
@@ -29,8 +28,8 @@ typedef struct {
 } yk_world;
 
 enum { YK_MAX_JOINED = 256 }; /* workers that join a job, in all */
-/* Codes: a signal to another rank has ended the job before training began; of start(): this code minus a status (base/status.h),
- * and error_text() is the whole error. */
+/* Error codes. STOPPED: a signal to another rank has ended the job before training began. STATUS - s, only from start(): it failed
+ * with status s (base/status.h), and error_text() is the whole error. */
 enum { YK_TRANSPORT_STOPPED = -1, YK_TRANSPORT_STATUS = -1000 };
 
 typedef struct {

@@ -463,7 +463,7 @@ const char *yk_config_only_for(const yk_config *c, bool keyed)
     return NULL;
 }
 
-/* The value as text, borrowed from the configuration or in `number`; "": it was not given, so that a real number is out of its range. */
+/* The value as text, borrowed from the configuration or in `number`; "": not given (a real number is then out of its range). */
 static const char *text_of(const yk_option *o, const yk_config *c, char number[512])
 {
     const void *field = (const char *)c + o->offset;

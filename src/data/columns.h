@@ -112,7 +112,7 @@ typedef struct {
     int32_t label;
     float weight;
     float target;      /* regression: the label */
-    atomic_uchar *met; /* yk_tabular.met; NULL: nobody asks */
+    atomic_uchar *met; /* yk_tabular.met; NULL: not recorded */
 } yk_row;
 
 static inline void yk__row_put(yk_row *w, uint32_t index, float value, uint16_t field)

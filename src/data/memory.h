@@ -35,7 +35,7 @@ typedef struct {
  * if all values are 1 and there are no keys. */
 yk_status yk_memory_check(yk_memory_data *m);
 
-/* Only labels, if there are any, weights and targets. *classes: 0: sets it. */
+/* Checks only labels (if there are any), weights and targets. Sets *classes if it is 0. */
 yk_status yk_memory_check_labels(const yk_rows *rows, uint32_t *classes);
 
 /* Checks indices and values of some sparse rows, whose starts are correct, in one thread; `first` is the number of the first

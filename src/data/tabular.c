@@ -46,14 +46,14 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source, yk_spec *spec, const
     return st ? st : read_classes(s, spec);
 }
 
-/* All values of a one-hot column are others than in training: they are written in another way, or mean something else. */
+/* No value of a one-hot column occurred in training: the values are written differently, or mean something else. */
 static void warn_unknown(const yk_tabular *t)
 {
     char name[80];
     for (size_t i = 0; t->met && i < t->schema->ncolumns; i++)
         if (atomic_load(&t->met[i]) == YK_MET_UNKNOWN)
-            yk_warn("%s: %s: none of its values occurred in the training data, such as '%.40s': predictions "
-                    "ignore it",
+            yk_warn("%s: %s: none of its values occurred in the training data, which has values such as "
+                    "'%.40s': predictions ignore it",
                     t->spec->text, yk_schema_name(t->schema, &t->schema->column[i], name),
                     t->schema->column[i].values.n ? t->schema->column[i].values.name[0] : "");
 }

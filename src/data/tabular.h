@@ -38,7 +38,7 @@ typedef struct yk_tabular {
     bool fields;                     /* rows have field numbers */
     bool labeled;                    /* the file has a label that is read */
     atomic_uint labels_seen;
-    /* [schema->ncolumns] with the one-hot columns of a model: whether there were known and unknown values. Else NULL */
+    /* [schema->ncolumns] YK_MET_KNOWN, YK_MET_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
     atomic_uchar *met;
     yk_source *source; /* borrowed, with its spec */
     yk_spec *spec;

@@ -131,14 +131,12 @@ static yk_status match_positions(yk_tabular *t)
 
 /* ---- types */
 
-/* 'd': days since 1970, 's': seconds since 1970, 't': texts, 'n': numbers. 0: not known, or any of them. */
+/* 'd': days since 1970, 's': seconds since 1970, 't': text, 'n': numbers; 0: not known, or any of them. */
 static char kind_of(const char *type)
 {
-    static const char *const any[] = {"", "empty", "null", "dictionary", NULL}, *const texts[] = {
-                                                                                    "text",       "string",
-                                                                                    "binary",     "ENUM",
-                                                                                    "JSON",       "BSON",
-                                                                                    "BYTE_ARRAY", NULL};
+    static const char *const any[] = {"", "empty", "null", "dictionary", NULL};
+    static const char *const texts[] = {"text", "string", "binary",     "ENUM",
+                                        "JSON", "BSON",   "BYTE_ARRAY", NULL};
     for (size_t i = 0; any[i]; i++)
         if (!strcmp(type, any[i]))
             return 0;
@@ -174,13 +172,13 @@ yk_status yk__tabular_types(const yk_tabular *t)
                            "else: convert the column",
                            t->spec->text, name, type, c->type);
         if (time && numbers)
-            yk_warn("%s: %s has the type %s here, but %s in the training data: %s as numbers are the %s "
-                    "since 1970",
+            yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
+                    "%s since 1970",
                     t->spec->text, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
                     here == 'd' || there == 'd' ? "days" : "seconds");
         if (c->role == YK_COLUMN_CATEGORICAL && here == 'n' && there == 't' && !guessed)
-            yk_warn("%s: %s has the type %s here, but %s in the training data: only values that are written "
-                    "alike are equal (7 is not 07)",
+            yk_warn("%s: %s has the type %s here, but %s in the training data: values are equal only if they "
+                    "are written the same way (7 is not 07)",
                     t->spec->text, name, type, c->type);
     }
     return YK_OK;

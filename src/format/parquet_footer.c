@@ -58,10 +58,10 @@ typedef struct {
 /* The footer as it is read. */
 typedef struct {
     yk_parquet *file;
-    uint64_t limit;   /* pages end before this byte */
-    yk_status status; /* YK_ESYSTEM */
-    bool rooted;      /* the first element of the schema, its root, was read */
-    int64_t inside;   /* elements that are left of a nested column */
+    uint64_t limit;      /* pages end before this byte */
+    yk_status status;    /* YK_ESYSTEM */
+    bool root_read;      /* the root, the first element of the schema, was read */
+    int64_t nested_left; /* elements of a nested column that are still to come */
     element element;
     size_t chunks; /* of the row group so far */
     chunk chunk;
@@ -118,14 +118,14 @@ static const char *add_element(footer *f)
 {
     yk_parquet *file = f->file;
     const element *e = &f->element;
-    const bool nested = e->children > 0, top = !f->inside;
-    if (!f->rooted) {
-        f->rooted = true;
+    const bool nested = e->children > 0, top = !f->nested_left;
+    if (!f->root_read) {
+        f->root_read = true;
         return NULL;
     }
     if (file->ngroups || file->ncolumns == MAX_COLUMNS || e->children > INT32_MAX)
-        return file->ngroups ? "the schema is behind row groups" : "more than 65535 columns";
-    f->inside += (nested ? e->children : 0) - !top;
+        return file->ngroups ? "the schema comes after row groups" : "more than 65535 columns";
+    f->nested_left += (nested ? e->children : 0) - !top;
     if (top) {
         if (YK_RESERVE(file->column, file->column_cap, file->ncolumns + 1, "columns"))
             return out_of_memory(f, file->ncolumns * sizeof *file->column);
@@ -167,7 +167,7 @@ static const char *end_group(footer *f)
     yk_parquet *file = f->file;
     if (f->rows < 0 || f->chunks != file->chunks ||
         __builtin_add_overflow(file->rows, (uint64_t)f->rows, &file->rows))
-        return "a row group has no number of rows, or another number of columns than the schema";
+        return "a row group has no row count, or not as many columns as the schema";
     file->group[file->ngroups - 1].rows = (uint64_t)f->rows;
     return NULL;
 }
@@ -221,8 +221,8 @@ static const char *take_structure(footer *f, uint64_t path, bool begins)
         return end_chunk(f);
     else if (path == 0x040108)
         f->chunk.refused = "encryption";
-    else if (path == 0 && !begins && (!f->file->ncolumns || f->inside))
-        return f->inside ? "the schema has fewer columns than it says" : "the schema is missing";
+    else if (path == 0 && !begins && (!f->file->ncolumns || f->nested_left))
+        return f->nested_left ? "the schema has fewer columns than it declares" : "the schema is missing";
     return NULL;
 }
 

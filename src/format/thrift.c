@@ -34,12 +34,12 @@ static int64_t integer(yk__thrift *t)
     return (int64_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
-/* Bytes that are taken as they are. */
+/* Raw bytes. */
 static const char *bytes(yk__thrift *t, uint64_t n)
 {
     const char *at = (const char *)t->p;
     if (n > (size_t)(t->end - t->p)) {
-        fail(t, "a value is longer than what contains it", true);
+        fail(t, "a value extends beyond the end of the data", true);
         return NULL;
     }
     t->p += n;
@@ -54,7 +54,7 @@ static void read_list(yk__thrift *t, uint64_t path, int depth)
     const int type = head ? *head & 15 : 0;
     const uint64_t n = !head ? 0 : (uint8_t)*head >> 4 == 15 ? varint(t) : (uint8_t)*head >> 4;
     if (n > (size_t)(t->end - t->p))
-        fail(t, "a list is longer than what contains it", true);
+        fail(t, "a list extends beyond the end of the data", true);
     for (uint64_t i = 0; i < n && !t->fault; i++)
         read_value(t, type == TRUE || type == FALSE ? BYTE : type, path, depth + 1);
 }

@@ -234,8 +234,7 @@ static yk_status check_join(const yoke_options *o)
         if (value && strcmp(value, "false"))
             return yk_fail(
                 YK_EUSAGE,
-                "--%s cannot be used with --join, which starts one worker, on this host, for a job "
-                "that is running",
+                "--%s cannot be used with --join, which adds one worker, on this host, to a running job",
                 others[i]);
     }
     return YK_OK;

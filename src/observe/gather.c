@@ -11,7 +11,7 @@
 
 enum { TAG_STATE = 12 };
 
-/* What the chief says: it is alive; send the last telemetry; the end, and whether a rank is lost. */
+/* Messages of the chief: it is alive; send the last telemetry; the run has ended, without or with a lost rank. */
 static const char alive = 0, ready = 1, none_lost = 2, some_lost = 3;
 
 yk_bytes yk__bytes_total(const yk_comm *c)
@@ -62,7 +62,7 @@ static yk_status send_state(yk_observer *o, const char *state)
     return st;
 }
 
-/* The next state that is no heartbeat. */
+/* The next state that is not a heartbeat. */
 static yk_status receive_state(const yk_observer *o, const char *what, char *out)
 {
     yk_status st = YK_OK;

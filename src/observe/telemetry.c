@@ -232,7 +232,7 @@ yk_status yk__telemetry_wait(const yk_observer *o, int rank, yk_op *op, const ch
     return st == YK_ELOST && may_be_lost(o, rank) ? YK_OK : st;
 }
 
-/* Whether the last message of a peer may still come. Processes that were refused when they tried to join never send one. */
+/* Whether the last message of a peer may still arrive. Processes that were refused when they tried to join never send one. */
 static bool is_awaited(const yk_observer *o, const yk__peer *p)
 {
     const bool rank = p->peer < o->c.ranks;

@@ -73,8 +73,8 @@ void yk__telemetry_free(yk_observer *o);
 void yk__telemetry_send(yk_observer *o);
 void yk__telemetry_receive(yk_observer *o);
 
-/* At the end. If the job succeeds without a rank, it is lost if its last message does not arrive in time; without another one, the
- * job fails. A worker that joined is left out. */
+/* At the end. If the last message of a rank does not arrive in time, the job fails, or the rank is lost if the job can succeed
+ * without it. A worker that joined is then omitted. */
 yk_status yk__telemetry_send_last(yk_observer *o, double timeout);
 yk_status yk__telemetry_receive_last(yk_observer *o);
 /* On the chief: waits for a message to or from a rank, unless the rank is lost and the job succeeds without it. */

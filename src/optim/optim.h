@@ -72,7 +72,7 @@ typedef struct {
 /* The curvature of the log-loss, p (1 - p), on average. */
 #define YK_CURVATURE 0.2
 
-/* The share of a sum of squares that a revision keeps at least. */
+/* A revision keeps at least this share of a sum of squares. */
 #define YK_SUM_KEPT 0.9f
 
 /* How the state of copies is merged. */

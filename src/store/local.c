@@ -163,7 +163,7 @@ yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
     return st;
 }
 
-yk_status yk__local_barrier(yk_local *s, int me, bool named)
+yk_status yk__local_barrier(yk_local *s, int me, bool count_last)
 {
     if (s->config.workers == 1)
         return YK_OK;
@@ -171,7 +171,7 @@ yk_status yk__local_barrier(yk_local *s, int me, bool named)
     yk_phase_to(p, YK_PHASE_WORKERS);
     yk_status st = yk_team_barrier(s->config.team, me);
     yk_phase_waited(p, YK_PHASE_WORKERS, yk_team_waited(s->config.team, me));
-    if (named)
+    if (count_last)
         yk_phases_barrier(p, yk_team_was_last(s->config.team, me));
     yk_phase_to(p, YK_PHASE_APPLY);
     return st;
@@ -209,9 +209,8 @@ static yk_status end_together(yk_local *s, int me, yk_step_result *out)
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
         if (s->table[g].ops->clock)
             st = s->table[g].ops->clock(&s->table[g], me, (double)out->examples + extra);
-    return st ? st
-              : yk__local_barrier(s, me,
-                                  false); /* all apply the same amount: which one is last does not matter */
+    /* all apply the same amount: which one is last does not matter */
+    return st ? st : yk__local_barrier(s, me, false);
 }
 
 /* The steps of a worker; UINT64_MAX: it has finished. */

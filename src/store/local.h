@@ -11,8 +11,8 @@
  * slower than one. And a linear model on dense data is locked range by range (local_table.c). If one group has K = 0, all workers
  * take the same steps, and the other groups are updated immediately within these steps.
  *
- * Parameter servers also keep their parameters in such a store, and so do replicas (local_replica.c). Worker `me` calls every function on its own
- * thread, except create and free. Once a worker has seen its largest batch, its steps allocate no memory.
+ * Parameter servers also keep their parameters in such a store, and so do replicas (local_replica.c). Worker `me` calls every
+ * function on its own thread, except create and free. Once a worker has seen its largest batch, its steps allocate no memory.
  */
 #ifndef YK_STORE_LOCAL_H
 #define YK_STORE_LOCAL_H
@@ -47,7 +47,7 @@ typedef struct {
     bool staggered;          /* workers begin one after the other (local_stale.c) */
     uint64_t max_warm_up;    /* local_stale.c: steps, of dense groups */
     yk_phases *phases;       /* [workers] NULL: not measured. Borrowed */
-    /* A replica (local_replica.c): sums of all ranks. NULL: there are no others. Borrowed */
+    /* A replica (local_replica.c): sums over all ranks. NULL: there are no other ranks. Borrowed */
     struct yk_exchange *exchange;
     uint64_t local_steps; /* of a replica: H of local SGD; 0: gradients are summed in every step */
     /* Local SGD (also shards.h): the number of steps from this one until an evaluation, a checkpoint or the end is due. */

@@ -1,6 +1,6 @@
 /* The internals of the store of one process, shared by local.c (pull, push, clock), local_table.c (applies gradients to the table
- * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay), local_stale.c (stale gradients) and local_replica.c (sums of all
- * ranks). */
+ * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay), local_stale.c (stale gradients) and
+ * local_replica.c (sums of all ranks). */
 #ifndef YK_STORE_LOCAL_INTERNAL_H
 #define YK_STORE_LOCAL_INTERNAL_H
 
@@ -134,8 +134,8 @@ struct yk_local {
     yk_step_result round; /* local SGD: the last one */
 };
 
-/* local.c: waits for all workers at the end of a step. `named`: counts which one was last. */
-yk_status yk__local_barrier(yk_local *s, int me, bool named);
+/* local.c: waits for all workers at the end of a step. count_last: counts how often each worker was the last one. */
+yk_status yk__local_barrier(yk_local *s, int me, bool count_last);
 
 /* local_table.c */
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config);

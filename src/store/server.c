@@ -25,7 +25,7 @@ yk_status yk__client_add(yk_server *s, int peer, yk__client **out)
     return c->thread && c->pull ? YK_OK : YK_ESYSTEM;
 }
 
-/* Chunks of a resumed job have the length that its checkpoint says, which may differ from that of this plan. */
+/* Chunks of a resumed job have the length in its checkpoint, which may differ from that in this plan. */
 static uint64_t longest_copy(const yk_plan *p)
 {
     return yk_plan_copy_steps(p) * (p->copy_lifetime && p->staleness == YK_ASYNC ? YK_LONGEST_COPY : 1);

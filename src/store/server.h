@@ -95,7 +95,7 @@ yk_status yk_server_end(yk_server *s);
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int max); /* returns how many */
 
-/* From now on, workers with this identity may join, if `comm` is open for them (yk_comm_open). Not synchronous ones. */
+/* From now on, workers with this identity may join, if `comm` is open for them (yk_comm_open), except in synchronous mode. */
 void yk_server_open(yk_server *s, uint64_t identity);
 
 /* Server 0: takes a snapshot of the parameters and their state on all servers. Until the next snapshot, another thread may

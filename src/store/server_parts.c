@@ -120,8 +120,8 @@ yk_status yk__snapshot_send(yk_server *s)
               : yk_comm_wait(s->config.comm, op, n, s->plan->first_step_timeout, "a snapshot to be received");
 }
 
-/* Waits for other servers. Meanwhile this process sends what its workers have queued, heartbeats too while it waits for parts:
- * another server may need it to end its round before it sends its part, or receives a message of server 0. */
+/* Waits for other servers. Meanwhile, this process sends the queued messages of its workers, and heartbeats while it waits for
+ * parts: another server may need them to end its round before it sends its part or receives a message of server 0. */
 static yk_status wait_for_servers(yk_server *s, yk_op *op, int n, const char *failed)
 {
     const yk_server_hooks *h = &s->hooks;
@@ -141,7 +141,8 @@ static yk_status wait_for_servers(yk_server *s, yk_op *op, int n, const char *fa
         yk_wait_poll(&w);
         if (!yk_wait_is_check_due(&w))
             continue;
-        if (h->on_tick && op == s->parts_op) /* else s->control is in use, and this may ask for a snapshot */
+        if (h->on_tick &&
+            op == s->parts_op) /* otherwise s->control is in use, and on_tick() may send another one */
             st = h->on_tick(h->context);
         if (!st && yk_comm_is_dead(s->config.comm, op[i].peer))
             st = yk_fail(YK_ELOST, "rank %d has died", op[i].peer);
@@ -303,7 +304,7 @@ yk_status yk__control_round(yk_server *s)
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].counts)
             message->peer[message->up.npush++] = (uint32_t)s->client[i].peer;
-    return send_to_all(s, YK__UP_ROUND, "did not receive the workers of a round");
+    return send_to_all(s, YK__UP_ROUND, "did not receive the list of workers of a round");
 }
 
 static yk_status handle_round(yk_server *s)

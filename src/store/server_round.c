@@ -471,16 +471,16 @@ static yk_status close_round(yk_server *s)
     return st ? st : end_round(s);
 }
 
-static const yk__rounds of_all = {.push = push_to_round,
-                                  .may_answer = is_applied,
-                                  .close = close_round,
-                                  .prepare = prepare_round},
-                        of_first = {.push = push_to_round,
-                                    .may_answer = is_applied,
-                                    .close = close_round,
-                                    .decides = true};
+static const yk__rounds sync_rounds = {.push = push_to_round,
+                                       .may_answer = is_applied,
+                                       .close = close_round,
+                                       .prepare = prepare_round},
+                        quorum_rounds = {.push = push_to_round,
+                                         .may_answer = is_applied,
+                                         .close = close_round,
+                                         .decides = true};
 
 const yk__rounds *yk__rounds_of(const yk_plan *plan)
 {
-    return plan->quorum ? &of_first : plan->synchronous ? &of_all : &no_rounds;
+    return plan->quorum ? &quorum_rounds : plan->synchronous ? &sync_rounds : &no_rounds;
 }

@@ -17,25 +17,25 @@ static yk_status make_mergers(size_t n, yk_merger **out)
 
 static yk_status make_channel(yk_shards *s, int first)
 {
-    yk__channel *l = &s->channel[first];
+    yk__channel *c = &s->channel[first];
     const int threads = s->plan->channels > 1 ? 1 : s->plan->workers_per_process;
     const size_t servers = (size_t)s->plan->owners, shares = (size_t)threads;
-    l->first = first;
-    l->end = first + threads;
-    l->current = l->slot;
-    yk_mutex_init(&l->lock);
-    l->share = yk_alloc(shares, sizeof *l->share, "the connections to the servers");
-    l->queue = yk_alloc(servers, sizeof *l->queue, "the connections to the servers");
-    yk_status st = l->queue && l->share ? make_mergers(shares, &l->keys) : YK_ESYSTEM;
+    c->first = first;
+    c->end = first + threads;
+    c->current = c->slot;
+    yk_mutex_init(&c->lock);
+    c->share = yk_alloc(shares, sizeof *c->share, "the connections to the servers");
+    c->queue = yk_alloc(servers, sizeof *c->queue, "the connections to the servers");
+    yk_status st = c->queue && c->share ? make_mergers(shares, &c->keys) : YK_ESYSTEM;
     if (!st && shares > 1)
-        st = make_mergers(servers, &l->united);
-    for (size_t k = 0; l->queue && k < servers; k++)
-        yk_mutex_init(&l->queue[k].lock);
+        st = make_mergers(servers, &c->united);
+    for (size_t k = 0; c->queue && k < servers; k++)
+        yk_mutex_init(&c->queue[k].lock);
     for (int i = 0; !st && i < YK__MAX_OUTSTANDING; i++) {
-        l->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
-        l->slot[i].part = yk_alloc(shares, sizeof(yk__part), "the connections to the servers");
-        l->slot[i].answer = yk_alloc(servers, sizeof *l->slot[i].answer, "the connections to the servers");
-        st = l->slot[i].share && l->slot[i].part && l->slot[i].answer ? YK_OK : YK_ESYSTEM;
+        c->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
+        c->slot[i].part = yk_alloc(shares, sizeof(yk__part), "the connections to the servers");
+        c->slot[i].answer = yk_alloc(servers, sizeof *c->slot[i].answer, "the connections to the servers");
+        st = c->slot[i].share && c->slot[i].part && c->slot[i].answer ? YK_OK : YK_ESYSTEM;
     }
     return st;
 }
@@ -74,27 +74,27 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out)
     return st;
 }
 
-static void free_channel(const yk_shards *s, yk__channel *l)
+static void free_channel(const yk_shards *s, yk__channel *c)
 {
     for (int i = 0; i < YK__MAX_OUTSTANDING; i++)
-        yk__request_fini(&l->slot[i], yk__threads_of(l), s->plan->owners);
-    for (int k = 0; l->queue && k < s->plan->owners; k++)
+        yk__request_fini(&c->slot[i], yk__threads_of(c), s->plan->owners);
+    for (int k = 0; c->queue && k < s->plan->owners; k++)
         for (int i = 0; i < YK__QUEUE_SIZE; i++)
-            free(l->queue[k].message[i].data);
-    for (int i = 0; l->keys && i < yk__threads_of(l); i++)
-        yk_merger_fini(&l->keys[i]);
-    for (int k = 0; l->united && k < s->plan->owners; k++)
-        yk_merger_fini(&l->united[k]);
-    yk_free(l->keys);
-    yk_free(l->united);
-    free(l->squares);
-    free(l->used_at);
-    yk_free(l->queue);
-    yk_free(l->share);
+            free(c->queue[k].message[i].data);
+    for (int i = 0; c->keys && i < yk__threads_of(c); i++)
+        yk_merger_fini(&c->keys[i]);
+    for (int k = 0; c->united && k < s->plan->owners; k++)
+        yk_merger_fini(&c->united[k]);
+    yk_free(c->keys);
+    yk_free(c->united);
+    free(c->squares);
+    free(c->used_at);
+    yk_free(c->queue);
+    yk_free(c->share);
     for (int g = 0; g < YK_MAX_GROUPS; g++)
-        yk_free(l->sum[g]);
-    yk_local_free(l->local);
-    yk_merger_fini(&l->scratch);
+        yk_free(c->sum[g]);
+    yk_local_free(c->local);
+    yk_merger_fini(&c->scratch);
 }
 
 void yk_shards_free(yk_shards *s)
@@ -142,10 +142,10 @@ static yk_status handle_values(yk_shards *s, int k, const yk__down *down, size_t
 
 static yk_status handle(yk_shards *s, int k)
 {
-    yk__connection *l = &s->server[k];
-    const yk__down *down = (const yk__down *)(const void *)l->in.data;
-    const size_t bytes = l->in.op.bytes;
-    l->last_message = yk_now();
+    yk__connection *server = &s->server[k];
+    const yk__down *down = (const yk__down *)(const void *)server->in.data;
+    const size_t bytes = server->in.op.bytes;
+    server->last_message = yk_now();
     if (bytes < sizeof *down || down->magic != YK__MAGIC)
         return yk_fail(YK_ELOST, "server %d sent a malformed message of %zu bytes", k, bytes);
     if (k == 0 && down->incarnation > atomic_load(&s->incarnation))
@@ -163,7 +163,7 @@ static yk_status handle(yk_shards *s, int k)
             return yk_fail(YK_ELOST, "server %d sent a lease for thread %u, which does not exist", k,
                            down->pull);
         yk__thread *t = &s->thread[down->pull];
-        atomic_fetch_sub(&l->pending_answers, 1);
+        atomic_fetch_sub(&server->pending_answers, 1);
         t->ready = true;
         t->lease = *down;
         atomic_store_explicit(&t->pending, 0, memory_order_release);
@@ -174,9 +174,10 @@ static yk_status handle(yk_shards *s, int k)
 /* Receives the next message of server k, if it has arrived. */
 static yk_status receive(yk_shards *s, int k, bool *busy_out)
 {
-    yk__connection *l = &s->server[k];
+    yk__connection *server = &s->server[k];
     bool done;
-    yk_status st = yk_inbox_receive(s->config.comm, &l->in, l->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, &done);
+    yk_status st =
+        yk_inbox_receive(s->config.comm, &server->in, server->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, &done);
     if (st || !done)
         return st;
     *busy_out = true;
@@ -199,7 +200,7 @@ yk_status yk_shards_pump(yk_shards *s, bool *busy_out)
         if (st || !found)
             break;
         st = receive(s, k, busy_out);
-        each = s->server[k].in.op.active; /* the end of a message is missing: others may be behind it */
+        each = s->server[k].in.op.active; /* part of a message is missing: others may follow it */
     }
     for (int k = 0; !st && k < s->plan->owners; k++)
         if (each || s->server[k].in.op.active)
@@ -230,7 +231,7 @@ static yk_status send_heartbeats(yk_shards *s, double now)
     return YK_OK;
 }
 
-/* If the other threads hang, the thread that pumps must not send heartbeats for them. */
+/* If the other threads hang, the progress thread must not send heartbeats for them. */
 static bool made_progress(yk_shards *s)
 {
     const unsigned now = atomic_load(&s->activity);
@@ -244,20 +245,20 @@ yk_status yk_shards_alive(yk_shards *s)
     const double now = yk_now();
     bool waits = atomic_load(&s->waiting) > 0; /* a server must answer, or receive a message */
     for (int k = 0; k < s->plan->owners; k++) {
-        yk__connection *l = &s->server[k];
-        const bool pending_answers = atomic_load(&l->pending_answers) > 0;
+        yk__connection *server = &s->server[k];
+        const bool pending_answers = atomic_load(&server->pending_answers) > 0;
         waits |= pending_answers;
-        if (!pending_answers || l->last_message == 0.0)
-            l->last_message = now;
-        const double silent = now - l->last_message; /* a system call only if a message is late */
-        if ((silent > 0.05 && yk_comm_is_lost(s->config.comm, l->peer)) ||
-            (silent > 1.0 && yk_comm_is_dead(s->config.comm, l->peer)))
+        if (!pending_answers || server->last_message == 0.0)
+            server->last_message = now;
+        const double silent = now - server->last_message; /* a system call only if a message is late */
+        if ((silent > 0.05 && yk_comm_is_lost(s->config.comm, server->peer)) ||
+            (silent > 1.0 && yk_comm_is_dead(s->config.comm, server->peer)))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, k);
-        if (now - l->last_message > s->plan->server_timeout)
+        if (now - server->last_message > s->plan->server_timeout)
             return yk_fail(
                 YK_ELOST,
                 "server %d (rank %d) sent nothing for %.1f s: it has died, is hung, or cannot be reached", k,
-                k, now - l->last_message);
+                k, now - server->last_message);
     }
     return now - s->heartbeat_at > s->plan->heartbeat_every && (waits || made_progress(s))
                ? send_heartbeats(s, now)

@@ -30,16 +30,17 @@
  * process has any. Otherwise, learning rates and decay follow the servers' step count, and a process counts its own steps from there.
  *
  * Linear models in asynchronous mode (docs/convergence.md): each thread trains on its own copy of the keys of its next H batches, at
- * first of fewer (`copy_lifetime` of the plan). By default, two copies are in flight, so that a worker does not wait unless there is a staleness
- * bound. A bound K limits all copies of a worker in flight to K steps together. A worker sends the share of its delta that
+ * first of fewer (`copy_lifetime` of the plan). By default, two copies are in flight, so that a worker does not wait unless there
+ * is a staleness bound. A bound K limits all copies of a worker in flight to K steps together. A worker sends the share of its delta that
  * optim/optim.h defines; T is the number of copies in flight, and the sum of squares is over the batches of the copy, so that the
  * frequencies of keys need not be known in advance. For data in memory, a copy holds one chunk (chunks.h), whose keys are found
  * once; a copy of fewer batches has only their keys. Lazy decay (local_decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
- * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other. clock() reports `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
+ * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other. clock() reports
+ * `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
  *
- * yk_shards_pump() sends and receives messages. With one thread, it is called while that thread waits. If there are several, or
+ * yk_shards_pump() sends and receives messages. A process with one thread calls it while it waits. If there are several, or
  * if the process is also a server, `has_progress_thread` is set: one thread calls yk_shards_pump() continuously, and the others
  * only queue messages and wait. Every wait has a deadline, and its error names the server.
  */
@@ -55,9 +56,10 @@
 typedef struct yk_shards yk_shards;
 
 typedef struct {
-    yk_comm *comm;       /* borrowed, like all pointers here */
-    const yk_plan *plan; /* the groups' placement, optimizers and bounds, threads, channels, timeouts */
-    const int *peer;     /* [plan->owners] the servers; NULL: ranks 0 .. owners - 1 */
+    yk_comm *comm; /* borrowed, like all pointers here */
+    const yk_plan
+        *plan; /* placement, optimizers and staleness bounds of the groups; threads, channels, timeouts */
+    const int *peer; /* [plan->owners] the servers; NULL: ranks 0 .. owners - 1 */
     yk_group group[YK_MAX_GROUPS];
     uint32_t bias_key;                  /* the key of the bias of keyed groups; UINT32_MAX: none */
     yk_phases *phases;                  /* [threads] NULL: not measured */
@@ -71,8 +73,9 @@ void yk_shards_free(yk_shards *s); /* NULL is fine */
 /* A worker that joins a running job calls this first. identity: a digest of program, options, data and model. */
 yk_status yk_shards_join(yk_shards *s, uint64_t identity);
 
-/* whole: of all parameters, and of a copy of them; its keyed groups are as large as the copy needs. Its team has all threads. chunks:
- * data in memory: a scaled copy holds one chunk; NULL: any batches. first_step: local SGD: more than 0 if it was resumed. */
+/* Creates the store of the workers. whole: as for a store of all parameters (without copies), or for a copy, with keyed groups as
+ * large as a copy needs; its team has all threads. chunks: of data in memory: each scaled copy holds one chunk; NULL: a copy holds
+ * any batches. first_step: where local SGD begins; more than 0 if the run was resumed. */
 yk_status yk_shards_store(yk_shards *s, const yk_local_config *whole, yk_chunks *chunks, uint64_t first_step,
                           yk_store **out);
 
@@ -89,7 +92,7 @@ bool yk_shards_revoked(const yk_shards *s, int thread);
 
 /* Sends and receives messages. Called by the progress thread, or by the only thread. */
 yk_status yk_shards_pump(yk_shards *s, bool *busy_out);
-/* The same thread: sends heartbeats that are due, and checks those of the servers. */
+/* Called by the same thread: sends heartbeats that are due, and checks those of the servers. */
 yk_status yk_shards_alive(yk_shards *s);
 void yk_shards_fail(yk_shards *s); /* waiting threads return YK_ESTOP */
 

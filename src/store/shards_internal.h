@@ -37,7 +37,7 @@ typedef struct {
     uint32_t number;
     uint64_t requested_at, bytes; /* ns; bytes of the answers; for the timeline */
     yk__part *part;               /* [threads of the channel] */
-    bool found;                   /* the next three are set */
+    bool found;                   /* yk__shards_find_keys() is done: `batches` .. `united` are valid */
     size_t batches;               /* of all parts */
     const yk_chunk *keys; /* to pull: a chunk of the data, those of the only part, or `united`; NULL: none */
     yk_chunk others;      /* the same keys, sorted by their owners in groups with another placement */
@@ -52,8 +52,8 @@ typedef struct {
     yk__share *share; /* [threads of the channel] incarnations and cursor of its batches */
 } yk__request;
 
-/* The messages of a channel to one server: a ring buffer. The channel increments `queued`, the thread that pumps the other
- * two. */
+/* The messages of a channel to one server: a ring buffer. The channel increments `queued`; the thread that calls yk_shards_pump()
+ * increments `sent` and `done`. */
 typedef struct {
     struct yk__message {
         char *data;
@@ -90,12 +90,11 @@ typedef struct {
     yk__down status; /* of the servers, from the last answer of server 0 */
     yk__up totals;   /* of the gradients or deltas that are pushed */
     uint64_t *share; /* [threads] examples of each */
-    const float
-        *value[YK_MAX_GROUPS]; /* what is pushed, as in a request; not read if there are no examples */
-    bool sends;                /* `totals`: there are examples, or servers expect it in this round */
-    bool asks;                 /* push() also requests the parameters of the next batches */
-    bool
-        complete; /* the keys of the next step are known: a thread without a batch for it does nothing then */
+    /* what is pushed, as in a request; not read if there are no examples */
+    const float *value[YK_MAX_GROUPS];
+    bool sends;    /* `totals`: there are examples, or servers expect it in this round */
+    bool asks;     /* push() also requests the parameters of the next batches */
+    bool complete; /* the keys of the next step are known: a thread without a batch does nothing in it */
     yk_step_result result;
     float *sum[YK_MAX_GROUPS]; /* gradients of several threads: [keys][width], or dense: [floats] */
     size_t cap[YK_MAX_GROUPS];
@@ -116,7 +115,7 @@ typedef struct {
     _Alignas(YK_ALIGN) atomic_int pending; /* 1: a lease was requested */
     bool ready, idle;
     yk__down lease;   /* the last one */
-    uint32_t used_by; /* the incarnation of this process when the lease that the feed has was leased */
+    uint32_t used_by; /* the incarnation of this process when the current lease of the feed was granted */
 
     /* The last batch that was announced. Empty: there are no more, or none for now. */
     _Alignas(YK_ALIGN) yk_batch batch;
@@ -149,8 +148,8 @@ typedef struct {
     yk_inbox in;
     yk_op alive_op;
     double last_message;
-    atomic_int pending_answers; /* answers that it has not sent yet */
-    int left;                   /* channels whose leave message was sent: it is their last one */
+    atomic_int pending_answers; /* requests that it has not answered yet */
+    int left;                   /* channels whose leave message, their last message, was sent */
 } yk__connection;
 
 struct yk_shards {
@@ -217,22 +216,23 @@ static inline bool yk__channel_stopped(const yk_shards *s, const yk__channel *c)
 }
 
 /* shards.c */
-yk_status yk__shards_wait(yk_shards *s, const atomic_int *missing,
-                          const char *what); /* until none are missing */
-yk_status
-yk__shards_progress(yk_shards *s); /* during long computations: pumps, if there is only one thread */
+/* Waits until *missing is 0. */
+yk_status yk__shards_wait(yk_shards *s, const atomic_int *missing, const char *what);
+/* During long computations: sends and receives messages, if there is no progress thread. */
+yk_status yk__shards_progress(yk_shards *s);
 /* Waits for the answer to the oldest outstanding request, which becomes the current one. */
 yk_status yk__shards_await(yk_shards *s, yk__channel *c);
 
 /* shards_send.c */
-yk_status yk__shards_send_queued(yk_shards *s);                             /* in the thread that pumps */
-size_t yk__shards_keys_on(const yk_shards *s, const yk__request *a, int k); /* number, on server k */
+yk_status yk__shards_send_queued(yk_shards *s); /* called by yk_shards_pump() */
+/* The number of keys of the request on server k. */
+size_t yk__shards_keys_on(const yk_shards *s, const yk__request *a, int k);
 /* Copies the values of all groups on server k from a message, or into one. */
 void yk__shards_move(const yk_shards *s, int k, const yk__request *a, float *const *values, float *message,
                      bool in);
 yk_status yk__shards_pull(yk_shards *s, yk__channel *c); /* sends the open request, without a push */
-/* Sends the gradient or delta of the channel, and the next request. The first thread begins; then, after a barrier, thread `me` of `all`
- * sends the messages to some servers. */
+/* Sends the gradient or delta of the channel, and the next request. The first thread begins; then, after a barrier, thread `me` of
+ * `all` sends the messages to some servers. */
 yk_status yk__shards_begin_push(yk_shards *s, yk__channel *c);
 yk_status yk__shards_push_part(yk_shards *s, yk__channel *c, int me, int all);
 /* Awaits outstanding answers, then sends a leave message: this channel sends nothing more, and its unused examples go to
@@ -250,8 +250,8 @@ size_t yk__shards_added(const yk__channel *c);                /* batches of the 
 size_t yk__shards_added_by(const yk__channel *c, int thread); /* the same, of this thread */
 /* The batch that a thread added as its `i`th, with remapped keys. */
 yk_batch yk__shards_batch(const yk__channel *c, int thread, size_t i);
-/* Finds the keys of the open request, now, or later, when it is sent. Thread `me` of `all` does its part; a barrier between two
- * stages. */
+/* Finds the keys of the open request, at the latest when it is sent. Thread `me` of `all` does its part; there must be a barrier
+ * between two stages. */
 enum { YK__STAGES = 3 };
 yk_status yk__shards_find_keys(yk_shards *s, yk__channel *c, int stage, int me, int all);
 yk_status yk__shards_close(yk_shards *s, yk__channel *c, yk__request **out); /* the request gets its number */

@@ -1,6 +1,6 @@
 /* Requests: the keys of one or more batches, each once. Sparse batches are copied, with indices into these keys instead of the
  * keys. Each thread of a channel adds its batches to its own part of the request, and finds their keys. Then the keys of all
- * parts are united, those of each server separately. */
+ * parts are merged, those of each server separately. */
 #include "store/shards_internal.h"
 
 #include <float.h>
@@ -8,26 +8,26 @@
 #include <string.h>
 
 /* The open request, or a new one. */
-static yk__request *open_request(yk__channel *l)
+static yk__request *open_request(yk__channel *c)
 {
-    yk__request *a = &l->slot[l->requested % YK__MAX_OUTSTANDING];
-    const size_t shares = (size_t)yk__threads_of(l);
-    if (l->open)
+    yk__request *a = &c->slot[c->requested % YK__MAX_OUTSTANDING];
+    const size_t threads = (size_t)yk__threads_of(c);
+    if (c->open)
         return a;
-    l->open = a;
+    c->open = a;
     a->bytes = 0;
     a->found = false;
-    l->chunk = NULL;
-    if (l->requested) /* the cursors of threads without a batch do not change */
-        memcpy(a->share, l->slot[(l->requested - 1) % YK__MAX_OUTSTANDING].share, shares * sizeof *a->share);
-    for (size_t i = 0; i < shares; i++) {
+    c->chunk = NULL;
+    if (c->requested) /* the cursors of threads without a batch do not change */
+        memcpy(a->share, c->slot[(c->requested - 1) % YK__MAX_OUTSTANDING].share, threads * sizeof *a->share);
+    for (size_t i = 0; i < threads; i++) {
         a->share[i].batches = 0;
         a->part[i].batches = 0;
         a->part[i].whole = NULL;
         a->part[i].rows = &a->part[i].copied;
         yk_rows_clear(&a->part[i].copied);
         a->part[i].copied.kind = YK_ROWS_SPARSE;
-        yk_merger_clear(&l->keys[i]);
+        yk_merger_clear(&c->keys[i]);
     }
     return a;
 }
@@ -44,29 +44,29 @@ static yk_status add_batch(yk__part *p, const yk_batch *b)
     return YK_OK;
 }
 
-/* Some batches of a chunk: counts its keys in l->squares. */
-static yk_status begin_part(yk__channel *l, const yk_chunk *chunk, size_t examples)
+/* Some batches of a chunk: counts its keys in c->squares. */
+static yk_status begin_part(yk__channel *c, const yk_chunk *chunk, size_t examples)
 {
-    if (l->chunk != chunk) {
-        if (YK_RESERVE(l->squares, l->squares_cap, chunk->nkeys, "the keys of a batch") ||
-            YK_RESERVE(l->used_at, l->used_cap, chunk->nkeys, "the keys of a batch"))
+    if (c->chunk != chunk) {
+        if (YK_RESERVE(c->squares, c->squares_cap, chunk->nkeys, "the keys of a batch") ||
+            YK_RESERVE(c->used_at, c->used_cap, chunk->nkeys, "the keys of a batch"))
             return YK_ESYSTEM;
-        memset(l->squares, 0, chunk->nkeys * sizeof *l->squares);
-        l->chunk = chunk;
+        memset(c->squares, 0, chunk->nkeys * sizeof *c->squares);
+        c->chunk = chunk;
     }
     if (chunk->bias != UINT32_MAX)
-        l->squares[chunk->bias] += (float)examples;
+        c->squares[chunk->bias] += (float)examples;
     return YK_OK;
 }
 
 /* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
-static yk_status add_sparse(yk_shards *s, yk__channel *l, yk__part *p, yk_merger *m, const yk_batch *b,
+static yk_status add_sparse(yk_shards *s, yk__channel *c, yk__part *p, yk_merger *m, const yk_batch *b,
                             const yk_chunk *chunk)
 {
     yk_rows *w = &p->copied;
     size_t row = w->n;
     yk_status st = yk_rows_append_picked(w, b->rows, b->pick, b->n);
-    if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(m, 1)))
+    if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(c, chunk, b->n) : yk_merger_grow(m, 1)))
         return st;
     if (!chunk && s->config.bias_key != UINT32_MAX) {
         uint32_t bias;
@@ -81,7 +81,7 @@ static yk_status add_sparse(yk_shards *s, yk__channel *l, yk__part *p, yk_merger
             return st;
         if (!chunk)
             yk_merger_slots(m, w->index + begin, end - begin, w->index + begin);
-        float *squares = chunk ? l->squares : m->value;
+        float *squares = chunk ? c->squares : m->value;
         for (uint64_t e = begin; e < end; e++) {
             const float x = yk_rows_value(w, e);
             squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
@@ -113,19 +113,19 @@ void yk__shards_count_batch(yk_shards *s, yk__request *a, int thread, const uint
 yk_status yk__shards_add(yk_shards *s, int thread, const yk_batch *batch, const yk_chunk *chunk, bool whole,
                          const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    yk__channel *l = yk__channel_of(s, thread);
-    const int number = thread - l->first;
-    yk_mutex_lock(&l->lock);
-    yk__request *a = open_request(l);
+    yk__channel *c = yk__channel_of(s, thread);
+    const int number = thread - c->first;
+    yk_mutex_lock(&c->lock);
+    yk__request *a = open_request(c);
     a->found = false; /* if its keys were found, it had none */
-    yk_mutex_unlock(&l->lock);
+    yk_mutex_unlock(&c->lock);
     yk__part *p = &a->part[number];
     yk_status st = YK_OK;
     if (!s->owners[0].n) {
         p->batches = 1; /* nothing is remapped */
     } else {
         st =
-            chunk && whole ? add_chunk(p, chunk, batch) : add_sparse(s, l, p, &l->keys[number], batch, chunk);
+            chunk && whole ? add_chunk(p, chunk, batch) : add_sparse(s, c, p, &c->keys[number], batch, chunk);
     }
     if (!st)
         yk__shards_count_batch(s, a, thread, cursor);
@@ -147,9 +147,9 @@ yk_batch yk__shards_batch(const yk__channel *c, int thread, size_t i)
 }
 
 /* The keys of a chunk that the copied rows have, in the order of the chunk. */
-static yk_status keys_of_part(yk_shards *s, yk__channel *l, yk_chunk *found)
+static yk_status keys_of_part(yk_shards *s, yk__channel *c, yk_chunk *found)
 {
-    const yk_chunk *chunk = l->chunk;
+    const yk_chunk *chunk = c->chunk;
     const size_t servers = (size_t)s->owners[0].n;
     if (yk__chunk_reserve(found, chunk->nkeys, s->owners[0].n))
         return YK_ESYSTEM;
@@ -157,21 +157,21 @@ static yk_status keys_of_part(yk_shards *s, yk__channel *l, yk_chunk *found)
     for (size_t k = 0; k < servers; k++) {
         found->begin[k] = n;
         for (uint32_t i = chunk->begin[k]; i < chunk->begin[k + 1]; i++) {
-            l->used_at[i] = n;
+            c->used_at[i] = n;
             found->row[n] = chunk->row[i];
-            found->squares[n] = l->squares[i];
-            found->squares_sum += (double)l->squares[i];
-            n += l->squares[i] > 0.0f;
+            found->squares[n] = c->squares[i];
+            found->squares_sum += (double)c->squares[i];
+            n += c->squares[i] > 0.0f;
         }
     }
     found->begin[servers] = found->nkeys = n;
-    found->bias = chunk->bias == UINT32_MAX ? UINT32_MAX : l->used_at[chunk->bias];
-    l->chunk = NULL;
+    found->bias = chunk->bias == UINT32_MAX ? UINT32_MAX : c->used_at[chunk->bias];
+    c->chunk = NULL;
     return YK_OK;
 }
 
-/* Replaces the numbers in index[] of the copied rows. */
-static void renumber(yk__part *p, const uint32_t *number, uint32_t keys)
+/* Remaps index[] of the copied rows. */
+static void remap(yk__part *p, const uint32_t *number, uint32_t keys)
 {
     yk_rows *w = &p->copied;
     w->dim = keys;
@@ -180,31 +180,31 @@ static void renumber(yk__part *p, const uint32_t *number, uint32_t keys)
 }
 
 /* Stage 0: sorts the keys of a part by server. */
-static yk_status sort_part(yk_shards *s, yk__channel *l, yk__part *p, yk_merger *m, bool only)
+static yk_status sort_part(yk_shards *s, yk__channel *c, yk__part *p, yk_merger *m, bool only)
 {
     if (!p->batches || p->whole)
         return YK_OK;
-    const uint32_t *number = l->chunk ? l->used_at : m->key;
-    yk_status st = l->chunk ? keys_of_part(s, l, &p->found)
+    const uint32_t *number = c->chunk ? c->used_at : m->key;
+    yk_status st = c->chunk ? keys_of_part(s, c, &p->found)
                             : yk__chunk_sort(&p->found, m, NULL, s->owners[0].n, s->config.bias_key);
     if (st)
         return st;
     p->found.entries = p->copied.start[p->copied.n];
     p->bias = p->found.bias;
     if (only)
-        renumber(p, number, p->found.nkeys);
+        remap(p, number, p->found.nkeys);
     return YK_RESERVE(p->at, p->at_cap, only ? 1 : p->found.nkeys + 1, "the keys of a batch") ? YK_ESYSTEM
                                                                                               : YK_OK;
 }
 
 /* Stage 1: the keys of all parts on server k. */
-static yk_status unite(const yk__request *a, int shares, int k, yk_merger *m)
+static yk_status merge_keys(const yk__request *a, int threads, int k, yk_merger *m)
 {
     size_t max = 1;
-    for (const yk__part *p = a->part; p < a->part + shares; p++)
+    for (const yk__part *p = a->part; p < a->part + threads; p++)
         max += p->batches ? p->found.begin[k + 1] - p->found.begin[k] : 0;
     yk_status st = yk_merger_reserve(m, max);
-    for (const yk__part *p = a->part; !st && p < a->part + shares; p++)
+    for (const yk__part *p = a->part; !st && p < a->part + threads; p++)
         if (p->batches)
             yk_merger_slots(m, p->found.row + p->found.begin[k], p->found.begin[k + 1] - p->found.begin[k],
                             p->at + p->found.begin[k]);
@@ -212,32 +212,32 @@ static yk_status unite(const yk__request *a, int shares, int k, yk_merger *m)
 }
 
 /* Stage 2: the indices of the part's keys among those of all parts. */
-static void renumber_part(const yk_shards *s, const yk__channel *l, yk__part *p, yk_merger *m)
+static void remap_part(const yk_shards *s, const yk__channel *c, yk__part *p, yk_merger *m)
 {
     uint32_t before = 0;
     if (!p->batches)
         return;
-    for (int k = 0; k < s->owners[0].n; before += (uint32_t)l->united[k++].n)
+    for (int k = 0; k < s->owners[0].n; before += (uint32_t)c->united[k++].n)
         for (uint32_t i = p->found.begin[k]; i < p->found.begin[k + 1]; i++)
             p->at[i] += before;
     for (size_t i = 0; i < m->n; i++)
         m->key[i] = p->at[m->key[i]];
     p->bias = p->found.bias == UINT32_MAX ? UINT32_MAX : p->at[p->found.bias];
-    renumber(p, m->key, before);
+    remap(p, m->key, before);
 }
 
 /* Lists the keys of all parts. */
-static yk_status list_keys(const yk_shards *s, const yk__channel *l, yk_chunk *out)
+static yk_status list_keys(const yk_shards *s, const yk__channel *c, yk_chunk *out)
 {
     const size_t servers = (size_t)s->owners[0].n;
     size_t n = 0;
     for (size_t k = 0; k < servers; k++)
-        n += l->united[k].n;
+        n += c->united[k].n;
     if (yk__chunk_reserve(out, n, s->owners[0].n))
         return YK_ESYSTEM;
     for (size_t k = 0; k < servers; k++) {
-        memcpy(out->row + out->begin[k], l->united[k].key, l->united[k].n * sizeof *out->row);
-        out->begin[k + 1] = out->begin[k] + (uint32_t)l->united[k].n;
+        memcpy(out->row + out->begin[k], c->united[k].key, c->united[k].n * sizeof *out->row);
+        out->begin[k + 1] = out->begin[k] + (uint32_t)c->united[k].n;
     }
     return YK_OK;
 }
@@ -283,53 +283,53 @@ static yk_status reserve_values(yk_shards *s, yk__request *a)
 }
 
 /* Stage 2, in one thread. */
-static yk_status find_all(yk_shards *s, const yk__channel *l, yk__request *a)
+static yk_status find_all(yk_shards *s, const yk__channel *c, yk__request *a)
 {
-    const bool only = yk__threads_of(l) == 1;
+    const bool only = yk__threads_of(c) == 1;
     yk_status st = YK_OK;
     a->found = true;
-    a->batches = yk__shards_added(l);
+    a->batches = yk__shards_added(c);
     a->keys = NULL;
     if (a->batches && s->owners[0].n) {
         a->keys = !only ? &a->united : a->part->whole ? a->part->whole : &a->part->found;
-        if (!(st = only ? YK_OK : list_keys(s, l, &a->united)))
+        if (!(st = only ? YK_OK : list_keys(s, c, &a->united)))
             st = find_others(s, a);
     }
     return st || !a->batches ? st : reserve_values(s, a);
 }
 
-yk_status yk__shards_find_keys(yk_shards *s, yk__channel *l, int stage, int me, int all)
+yk_status yk__shards_find_keys(yk_shards *s, yk__channel *c, int stage, int me, int all)
 {
-    const int shares = yk__threads_of(l), servers = shares > 1 ? s->owners[0].n : 0;
-    yk_mutex_lock(&l->lock); /* in stage 0, other threads may still add their batches */
-    yk__request *a = l->open;
-    yk_mutex_unlock(&l->lock);
+    const int threads = yk__threads_of(c), servers = threads > 1 ? s->owners[0].n : 0;
+    yk_mutex_lock(&c->lock); /* in stage 0, other threads may still add their batches */
+    yk__request *a = c->open;
+    yk_mutex_unlock(&c->lock);
     yk_status st = YK_OK;
     if (!a)
         return YK_OK;
     if (stage == 0) {
-        for (int i = me; !st && s->owners[0].n && i < shares; i += all)
-            st = sort_part(s, l, &a->part[i], &l->keys[i], shares == 1);
+        for (int i = me; !st && s->owners[0].n && i < threads; i += all)
+            st = sort_part(s, c, &a->part[i], &c->keys[i], threads == 1);
         return st;
     }
     if (stage == 1) {
         for (int k = me; !st && k < servers; k += all)
-            st = unite(a, shares, k, &l->united[k]);
+            st = merge_keys(a, threads, k, &c->united[k]);
         return st;
     }
-    for (int i = me; servers && i < shares; i += all)
-        renumber_part(s, l, &a->part[i], &l->keys[i]);
-    return me == 0 ? find_all(s, l, a) : YK_OK;
+    for (int i = me; servers && i < threads; i += all)
+        remap_part(s, c, &a->part[i], &c->keys[i]);
+    return me == 0 ? find_all(s, c, a) : YK_OK;
 }
 
-yk_status yk__shards_close(yk_shards *s, yk__channel *l, yk__request **out)
+yk_status yk__shards_close(yk_shards *s, yk__channel *c, yk__request **out)
 {
-    yk__request *a = open_request(l);
+    yk__request *a = open_request(c);
     yk_status st = YK_OK;
     for (int stage = 0; !a->found && !st && stage < YK__STAGES; stage++)
-        st = yk__shards_find_keys(s, l, stage, 0, 1);
-    l->open = NULL;
-    a->number = l->requested++ * (uint32_t)s->plan->channels + (uint32_t)l->first;
+        st = yk__shards_find_keys(s, c, stage, 0, 1);
+    c->open = NULL;
+    a->number = c->requested++ * (uint32_t)s->plan->channels + (uint32_t)c->first;
     atomic_store(&a->missing, s->plan->owners);
     *out = a;
     return st;

@@ -1,5 +1,5 @@
-/* Messages of a client to servers: each channel queues them, and the thread that pumps sends them. Pulls and pushes; a client also
- * joins, leases examples, and leaves. */
+/* Messages of a client to servers: each channel queues them, and the thread that calls yk_shards_pump() sends them. Pulls and
+ * pushes; a client also joins, leases examples, and leaves. */
 #include "store/shards_internal.h"
 
 #include "base/clock.h"
@@ -14,14 +14,14 @@ static yk_status send_queued(yk_shards *s, yk__queue *queue, yk__connection *to)
     unsigned done = atomic_load_explicit(&queue->done, memory_order_relaxed);
     yk_status st = YK_OK;
     for (; !st && queue->sent != queued; queue->sent++) {
-        struct yk__message *l = &queue->message[queue->sent % YK__QUEUE_SIZE];
-        st = yk_comm_send(s->config.comm, to->peer, YK__TAG_UP, l->purpose, l->data, l->bytes, &l->op);
-        const yk__up *up = (const yk__up *)(const void *)l->data;
+        struct yk__message *m = &queue->message[queue->sent % YK__QUEUE_SIZE];
+        st = yk_comm_send(s->config.comm, to->peer, YK__TAG_UP, m->purpose, m->data, m->bytes, &m->op);
+        const yk__up *up = (const yk__up *)(const void *)m->data;
         to->left += up->kind == YK__UP_LEAVE;
-        if (!st && l->pull_bytes)
-            yk_comm_change_purpose(s->config.comm, false, l->purpose, YK_PURPOSE_PULL, l->pull_bytes, 0);
+        if (!st && m->pull_bytes)
+            yk_comm_change_purpose(s->config.comm, false, m->purpose, YK_PURPOSE_PULL, m->pull_bytes, 0);
         if (!st && up->npush)
-            yk__count_values(s->config.comm, &to->layout, l->pushed_keys);
+            yk__count_values(s->config.comm, &to->layout, m->pushed_keys);
     }
     for (bool gone = true; !st && gone && done != queue->sent;) {
         st = yk_comm_test(s->config.comm, &queue->message[done % YK__QUEUE_SIZE].op, &gone);
@@ -67,13 +67,13 @@ static yk_status new_message(yk_shards *s, yk__channel *c, int server, size_t by
     yk_status st = drain(s, queue, YK__QUEUE_SIZE - 1, server);
     if (st)
         return st;
-    struct yk__message *l = &queue->message[atomic_load(&queue->queued) % YK__QUEUE_SIZE];
-    if (YK_RESERVE(l->data, l->cap, bytes + 16, "a message"))
+    struct yk__message *m = &queue->message[atomic_load(&queue->queued) % YK__QUEUE_SIZE];
+    if (YK_RESERVE(m->data, m->cap, bytes + 16, "a message"))
         return YK_ESYSTEM;
-    l->bytes = bytes;
-    l->purpose = purpose;
-    l->pull_bytes = 0;
-    *out = (yk__up *)(void *)l->data;
+    m->bytes = bytes;
+    m->purpose = purpose;
+    m->pull_bytes = 0;
+    *out = (yk__up *)(void *)m->data;
     return YK_OK;
 }
 
@@ -88,15 +88,15 @@ static yk_status queue_message(yk_shards *s, yk__channel *c, int server)
 
 /* ---- pulls and pushes ---- */
 
-/* The keys of a request that a server has. */
+/* The keys of a request that a server owns. */
 typedef struct {
     size_t n;
     const uint32_t *row; /* their rows there */
     size_t first;        /* the index of the first one among all keys of the request */
     const uint32_t *at;  /* the index of each of them; NULL: they are consecutive */
-} keys_there;
+} server_keys;
 
-static keys_there keys_on(const yk_shards *s, const yk__request *a, int k)
+static server_keys keys_on(const yk_shards *s, const yk__request *a, int k)
 {
     for (int i = 0; a->keys && i < 2; i++) {
         const yk_chunk *keys = i ? &a->others : a->keys;
@@ -104,10 +104,10 @@ static keys_there keys_on(const yk_shards *s, const yk__request *a, int k)
         if (owner < 0 || owner >= s->owners[i].n)
             continue;
         const size_t begin = keys->begin[owner];
-        return (keys_there){keys->begin[owner + 1] - begin, keys->row + begin, begin,
-                            i ? a->others_at + begin : NULL};
+        return (server_keys){keys->begin[owner + 1] - begin, keys->row + begin, begin,
+                             i ? a->others_at + begin : NULL};
     }
-    return (keys_there){0};
+    return (server_keys){0};
 }
 
 size_t yk__shards_keys_on(const yk_shards *s, const yk__request *a, int k)
@@ -115,8 +115,8 @@ size_t yk__shards_keys_on(const yk_shards *s, const yk__request *a, int k)
     return keys_on(s, a, k).n;
 }
 
-/* Copies the values of the keys that server k has from a message, or into one. */
-static void move_keyed(const keys_there *keys, size_t width, float *value, float *message, bool in)
+/* Copies the values of the keys that a server owns from a message, or into one. */
+static void move_keyed(const server_keys *keys, size_t width, float *value, float *message, bool in)
 {
     if (!keys->at) {
         value += keys->first * width;
@@ -124,15 +124,15 @@ static void move_keyed(const keys_there *keys, size_t width, float *value, float
         return;
     }
     for (size_t i = 0; i < keys->n; i++) {
-        float *of_key = value + keys->at[i] * width, *there = message + i * width;
-        memcpy(in ? of_key : there, in ? there : of_key, width * sizeof *value);
+        float *of_key = value + keys->at[i] * width, *in_message = message + i * width;
+        memcpy(in ? of_key : in_message, in ? in_message : of_key, width * sizeof *value);
     }
 }
 
 void yk__shards_move(const yk_shards *s, int k, const yk__request *a, float *const *values, float *message,
                      bool in)
 {
-    const keys_there keys = keys_on(s, a, k);
+    const server_keys keys = keys_on(s, a, k);
     for (int g = 0; g < s->plan->ngroups; g++) {
         const yk_group *group = &s->config.group[g];
         const size_t width = group->width;
@@ -181,7 +181,7 @@ static yk_status send_step(yk_shards *s, yk__channel *c, int k, bool pushes, con
     const size_t pushed = values ? keys_on(s, c->current, k).n : 0,
                  npush = values ? yk__layout_all(&s->server[k].layout, pushed) : 0,
                  shares = pushes ? (size_t)yk__threads_of(c) : 0;
-    const keys_there pulled = request ? keys_on(s, request, k) : (keys_there){0};
+    const server_keys pulled = request ? keys_on(s, request, k) : (server_keys){0};
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + pulled.n);
     yk__up *up;
     yk_status st = new_message(s, c, k, bytes, pushes ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
@@ -211,7 +211,7 @@ static yk_status send_step(yk_shards *s, yk__channel *c, int k, bool pushes, con
     return queue_message(s, c, k);
 }
 
-/* Sends them to servers me, me + all, ... */
+/* The same to servers me, me + all, ... */
 static yk_status send_steps(yk_shards *s, yk__channel *c, bool pushes, yk__request *request, int me, int all)
 {
     yk_trace_track *track = s->config.phases ? s->config.phases[c->first + me].track : NULL;
@@ -346,10 +346,10 @@ yk_status yk_shards_stream(yk_shards *s, int thread, const uint64_t last[YK_CURS
             return st;
         up = (yk__up){0};
     } while (t->lease.flags & YK__STREAM && t->lease.incarnation < atomic_load(&s->incarnation));
-    const yk__down *l = &t->lease;
-    t->used_by = l->incarnation;
-    *number = l->flags & YK__STREAM ? (int)l->n : -1;
-    memcpy(cursor, (uint64_t[YK_CURSOR_SIZE]){l->round, l->examples, l->begin, l->end},
+    const yk__down *lease = &t->lease;
+    t->used_by = lease->incarnation;
+    *number = lease->flags & YK__STREAM ? (int)lease->n : -1;
+    memcpy(cursor, (uint64_t[YK_CURSOR_SIZE]){lease->round, lease->examples, lease->begin, lease->end},
            YK_CURSOR_SIZE * sizeof *cursor);
     return YK_OK;
 }

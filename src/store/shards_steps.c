@@ -3,7 +3,7 @@
 #include "base/wait.h"
 #include <string.h>
 
-/* The gradients of this group are applied when they arrive, not with the sum of a round. */
+/* Whether gradients of this group are applied when they arrive, not with the sum of a round. */
 static bool applied_on_arrival(const yk_shards *s, int group)
 {
     return s->plan->group[group].staleness > 0;
@@ -234,7 +234,7 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return c->sends ? yk__shards_push_part(s, c, me - c->first, yk__threads_of(c)) : YK_OK;
 }
 
-/* Between two requests for examples that others may return. There is no limit on how long that takes: a stream may last
+/* Between two requests for examples, while other workers may still return some. There is no limit on how long that takes: a stream may last
  * for hours. But each request has a deadline (yk__shards_wait()), and server 0 declares workers lost. */
 static const double retry_seconds = 0.02;
 

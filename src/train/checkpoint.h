@@ -66,7 +66,7 @@ typedef struct {
     char optimizer[YK_OPTIMIZER_NAMES]; /* as in --optimizer: "adam", or "keyed=adagrad,dense=adam" */
 } yk_checkpoint_arrays;
 
-/* decayed: the weights after pending decay, of a quiesced store. Otherwise they are those that the store trains. */
+/* decayed: the weights with pending decay applied; the store must be quiesced. Otherwise, the weights that the store trains. */
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out, bool decayed);
 
 /* Writes the arrays, and leaves them indexed by the keys of the data: there may be no memory for another copy of a large model.

@@ -141,8 +141,8 @@ static void saved(chief *c, const yk_progress_state *at)
     c->saved_late = at->late - c->t->resumed.late;
 }
 
-/* Copies the parameters of all servers. */
-static yk_status take(chief *c)
+/* Copies the parameters of all servers for the snapshot. */
+static yk_status copy_parameters(chief *c)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
@@ -178,7 +178,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
         saved(c, &s->at);
     if (s->due.save)
         yk__save_begins(&t->schedule);
-    return st || !s->parameters ? st : take(c);
+    return st || !s->parameters ? st : copy_parameters(c);
 }
 
 /* Sends heartbeats to the other processes while they wait for the snapshot. */

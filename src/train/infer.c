@@ -128,8 +128,8 @@ static const float *linear_weights(const yk_trained *m)
     return NULL;
 }
 
-/* Hashed features that did not occur in training have the weight 0. If most of the first rows are such, names or values are probably
- * written in another way than in training. */
+/* Hashed features that did not occur in training have the weight 0. If most features of the first rows have it, names or
+ * values are probably written differently than in training. */
 static void warn_unknown(const checker *c, const yk_rows *rows)
 {
     enum { MIN_ENTRIES = 100 };
@@ -144,8 +144,9 @@ static void warn_unknown(const checker *c, const yk_rows *rows)
     if (hashed >= MIN_ENTRIES && 2 * unknown >= hashed)
         yk_warn(
             "%s: %.0f %% of the hashed features in the first %zu rows have no weight in the model: unless "
-            "--l1 set it to 0, they did not occur in its training data; are names, namespaces and values "
-            "written as they were there?",
+            "--l1 set it to 0, they did not occur in its training data; check that names, namespaces and "
+            "values "
+            "are written as they were there",
             c->source->spec ? c->source->spec : "the data", 100.0 * (double)unknown / (double)hashed,
             rows->n);
 }

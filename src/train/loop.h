@@ -41,8 +41,8 @@ yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, c
 yk_status yk__evaluate_best(yk__trainer *t, const yk_view *v);
 yk_progress_state yk__progress_now(const yk__trainer *t); /* without `late` and the cursor */
 void yk__start_period(yk__trainer *t);                    /* resets the sums of the training loss */
-/* The chief, when all workers have evaluated the parameters of step `at`: computes the scores, and selects the best model. extra: as in yk__due. They are
- * then reported (yk__report_evaluation). */
+/* The chief, when all workers have evaluated the parameters of step `at`: computes the scores, and selects the best model. The
+ * scores are then reported (yk__report_evaluation). extra: as in yk__due. */
 yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool extra);
 /* All processes with all parameters, and the chief, once they know t->selection.best: whether the run ends. */
 void yk__follow_evaluation(yk__trainer *t);

@@ -66,7 +66,7 @@ static int worker_status(void *trainer, yk_worker_status *out, int max)
 
 /* ---- the observer ---- */
 
-/* Those of the keyed groups and that of the network, if there are both; else that of the first group. */
+/* c->optim is that of the first keyed group, or, without one, of the first dense group; the others have their own fields. */
 static void set_optimizers(const yk__trainer *t, yk_observer_config *c)
 {
     const int keyed = yk_model_first_group(t->model, true), dense = yk_model_first_group(t->model, false);

@@ -31,22 +31,22 @@ static const char *obstacle_of(const yk__trainer *t, const yk_best *best)
     const uint64_t rows = t->validation.rows ? t->validation.rows->n : 0;
     return !yk__checkpoint_is_complete(t->result->run_dir, best->step) ? "is missing or damaged"
            : s->monitor && *best->monitor && strcmp(best->monitor, s->monitor->name)
-               ? "was selected by another --monitor"
-           : rows && rows != best->validation.examples ? "was selected by other validation data"
+               ? "was selected with another --monitor"
+           : rows && rows != best->validation.examples ? "was selected with other validation data"
                                                        : NULL;
 }
 
-/* Without the best model, the best of the later ones is selected. */
+/* If the best model cannot be compared with later ones, the best of the later ones is selected. */
 static void check_best(const yk__trainer *t, yk_best *best)
 {
     const char *run_dir = t->result->run_dir, *obstacle = best->step ? obstacle_of(t, best) : NULL;
     if (obstacle) {
-        yk_warn("%s: the checkpoint of the best model, step-%llu, %s: the best of the models from here on is "
-                "selected",
-                run_dir, (unsigned long long)best->step, obstacle);
+        yk_warn(
+            "%s: the checkpoint of the best model, step-%llu, %s: the best of the later models is selected",
+            run_dir, (unsigned long long)best->step, obstacle);
         *best = (yk_best){0};
     } else if (best->step &&
-               yk__checkpoint_name_best(run_dir, best->step)) { /* it may have ended before it did */
+               yk__checkpoint_name_best(run_dir, best->step)) { /* the run may have ended before it did so */
         yk_warn("%s", yk_error());
     }
 }

@@ -74,8 +74,7 @@ yk_status yk__select(yk__selection *s, uint64_t step, bool extra, const yk_score
     if (isnan(b->value))
         return yk_fail(YK_EDATA,
                        "--monitor %s is not defined for the validation examples: all have the same class, or "
-                       "--loss is not the "
-                       "log loss; use other validation data, or --monitor loss",
+                       "--loss is not the log loss; use other validation data, or --monitor loss",
                        s->monitor->name);
     if (!step)
         return YK_OK;

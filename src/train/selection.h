@@ -15,9 +15,9 @@
  * mark, so improvements that are smaller than --min-delta add up. Patience counts the evaluations since the last improvement. With
  * --lr-schedule plateau, the learning rate is reduced after --lr-patience evaluations without improvement or reduction.
  *
- * The state is part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted: an evaluation that is made
- * only because the run ends can select a model, but does not count for patience and plateaus. Test data is never
- * compared: the test scores are only those of the same evaluation.
+ * The state is part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted: an evaluation that is
+ * made only because the run ends can select a model, but does not count for patience and plateaus. Test data is never compared:
+ * the test scores are only those of the same evaluation.
  *
  * Where it is called: evaluate.c, by worker 0 at a barrier or by the thread that evaluates a snapshot. The parameters that were
  * evaluated are then saved: those at the barrier, or those of the snapshot (barrier.c, chief.c).
@@ -33,8 +33,8 @@ typedef struct {
     uint64_t step;                /* of the best model; 0: none yet */
     uint64_t waited;              /* evaluations since the last improvement */
     double mark;                  /* the monitored value at that improvement */
-    double best;                  /* that of the best model */
-    char monitor[YK_METRIC_NAME]; /* what it is */
+    double best;                  /* the monitored value of the best model */
+    char monitor[YK_METRIC_NAME]; /* the name of that value */
     /* --lr-schedule plateau: evaluations since then, or since the last reduction of the learning rate; reductions so far */
     uint64_t lr_waited, reductions;
     yk_score validation, test; /* of the best model; test: 0 examples if there is no test set */
