@@ -80,6 +80,7 @@ yk_status yk_observer_alive(yk_observer *o)
 /* No message after the last telemetry is counted. */
 static yk_status gather_on_chief(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out)
 {
+    yk__telemetry_end(o);
     yk_status st = send_state(o, &ready);
     if (!st)
         st = yk__telemetry_receive_last(o);

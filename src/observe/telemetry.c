@@ -106,7 +106,9 @@ static void read_worker_status(yk_observer *o)
         yk__peer *p = yk__telemetry_peer(o, w[i].peer);
         if (!p && add_peer(&o->telemetry, w[i].peer, &p))
             break; /* out of memory: receives nothing from it */
+        const bool stays_lost = o->telemetry.ending && p->status.lost;
         p->status = w[i];
+        p->status.lost |= stays_lost;
     }
     free(w);
 }
@@ -193,6 +195,14 @@ void yk__telemetry_receive(yk_observer *o)
     if (!yk_mutex_trylock(&o->lock)) /* receives it next time */
         return;
     receive_all(o);
+    yk_mutex_unlock(&o->lock);
+}
+
+void yk__telemetry_end(yk_observer *o)
+{
+    yk_mutex_lock(&o->lock);
+    receive_all(o);
+    o->telemetry.ending = true;
     yk_mutex_unlock(&o->lock);
 }
 

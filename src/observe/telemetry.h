@@ -63,6 +63,7 @@ typedef struct {
     yk__telemetry out;
     yk_op op;
     yk__peer **peer; /* [npeers] on the chief: the other ranks; owned */
+    bool ending;     /* the end of the job: see yk__telemetry_end() */
     int npeers;
     size_t cap;
 } yk__telemetry_state;
@@ -72,6 +73,9 @@ void yk__telemetry_free(yk_observer *o);
 
 void yk__telemetry_send(yk_observer *o);
 void yk__telemetry_receive(yk_observer *o);
+
+/* Chief: finds out which ranks are lost. From now on, a lost rank stays lost: it is not told to send its last telemetry. */
+void yk__telemetry_end(yk_observer *o);
 
 /* At the end. If the last message of a rank does not arrive in time, the job fails, or the rank is lost if the job can succeed
  * without it. A worker that joined is then omitted. */
