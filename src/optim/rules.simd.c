@@ -105,12 +105,18 @@ INLINE void update(yk_optimizer kind, float *w, float *s0, float *s1, float g, c
         *w = shrink(*w, o->lr * o->l1);
 }
 
+/* fmaxf() is a function call, because of NaN: loops with it are not vectorized. */
+INLINE float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
 /* The same for a stale gradient of adagrad: `behind` is how far others have moved the weight since it was read, read - w. */
 INLINE void revise(float *w, float *s, float g, float behind, float inverse_lr, const yk_optim_step *o)
 {
     const float before = sqrtf(*s) + o->epsilon, others = behind * before * inverse_lr;
     g += o->l2 * *w;
-    *s = fmaxf(*s + g * (g + 2.0f * others), *s * YK_SUM_KEPT);
+    *s = larger(*s + g * (g + 2.0f * others), *s * YK_SUM_KEPT);
     const float by = 1.0f / (sqrtf(*s) + o->epsilon);
     *w = *w + (1.0f - before * by) * behind - o->lr * g * by;
     if (o->l1 > 0.0f)
@@ -162,7 +168,7 @@ INLINE void row_update(float *w, float *s, const float *g, const float *read, si
         const float x = g[j] * scale + o->l2 * w[j];
         squares += read ? x * (x + 2.0f * (read[j] - w[j]) * before * inverse) : x * x;
     }
-    const float sum = fmaxf(s[0] + squares / (float)width, s[0] * YK_SUM_KEPT), now = sqrtf(sum) + o->epsilon,
+    const float sum = larger(s[0] + squares / (float)width, s[0] * YK_SUM_KEPT), now = sqrtf(sum) + o->epsilon,
                 by = o->lr / now;
     for (size_t j = 0; j < width; j++) {
         const float behind = read ? (1.0f - before / now) * (read[j] - w[j]) : 0.0f;
