@@ -39,6 +39,8 @@ struct yk_workspace {
     bool copies;                     /* training, and others may change the parameters: they are copied */
     float *read[YK__MAX_TABLES + 1]; /* the copies, like `value` */
     size_t read_cap[YK__MAX_TABLES + 1];
+    float *spare; /* order_by_line() */
+    size_t spare_cap;
     yk_view copy[YK_MAX_GROUPS];
     float bias;
 };
@@ -60,6 +62,7 @@ static void workspace_free(yk_workspace *w)
         free(w->value[i]);
     for (int i = 0; i <= YK__MAX_TABLES; i++)
         free(w->read[i]);
+    free(w->spare);
     yk_free(w);
 }
 
@@ -417,6 +420,39 @@ static void add_bias(yk_workspace *w, uint32_t bias)
     p->value[p->n++] = all;
 }
 
+/* Orders the gradient of linear by cache line of parameters, the most frequent lines first. Other threads write to these lines
+ * all the time, so an update then takes each of them once, not once for each of its keys. */
+static yk_status order_by_line(yk_workspace *w)
+{
+    enum { KEYS = 16, LINES = 1024 }; /* of a line; the last one stands for all others */
+    const int i = w->m->ntables;
+    const yk_merger from = w->pairs[i];
+    uint32_t next[LINES + 1] = {0};
+    if (YK_RESERVE(w->key, w->key_cap, from.n, "the keys of a batch") ||
+        YK_RESERVE(w->value[i], w->value_cap[i], from.n, "the gradient of a batch") ||
+        YK_RESERVE(w->spare, w->spare_cap, from.n, "the parameters of a batch"))
+        return YK_ESYSTEM;
+    for (size_t k = 0; k < from.n; k++)
+        next[(from.key[k] / KEYS < LINES ? from.key[k] / KEYS : LINES - 1) + 1]++;
+    for (size_t line = 1; line < LINES; line++)
+        next[line] += next[line - 1];
+    for (size_t k = 0; k < from.n; k++) {
+        const uint32_t at = next[from.key[k] / KEYS < LINES ? from.key[k] / KEYS : LINES - 1]++;
+        w->key[at] = from.key[k];
+        w->value[i][at] = from.value[k];
+        w->spare[at] = w->read[i][k];
+    }
+    w->pairs[i].key = w->key;
+    w->pairs[i].value = w->value[i];
+    float *read = w->read[i];
+    const size_t cap = w->read_cap[i];
+    w->read[i] = w->spare;
+    w->read_cap[i] = w->spare_cap;
+    w->spare = read;
+    w->spare_cap = cap;
+    return YK_OK;
+}
+
 static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     const yk__branches *m = w->m;
@@ -433,6 +469,8 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
     if (m->linear && m->ntables) {
         if (bias != UINT32_MAX)
             add_bias(w, bias);
+        if (w->copies && w->parts.used == 1 && (out->status = order_by_line(w)))
+            return;
         out->group[0] =
             (yk_group_grad){.pairs = &w->pairs[m->ntables], .read = w->copies ? w->read[m->ntables] : NULL};
     } else if (m->linear) {

@@ -255,7 +255,7 @@ YK_RACY void yk__key_parts_copy(const yk__key_parts *p, int me, const yk_view *v
         const float *from = yk_view_wide(v, own->key[k], width),
                     *far = yk_view_wide(v, own->key[k + AHEAD < own->n ? k + AHEAD : own->n - 1], width);
         for (uint32_t j = 0; j < width; j += LINE)
-            __builtin_prefetch(far + j);
+            __builtin_prefetch(far + j, 1); /* the update writes to them soon */
         if (width == 8)
             memcpy(to, from, 8 * sizeof *to);
         else

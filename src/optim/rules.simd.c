@@ -168,8 +168,8 @@ INLINE void row_update(float *w, float *s, const float *g, const float *read, si
         const float x = g[j] * scale + o->l2 * w[j];
         squares += read ? x * (x + 2.0f * (read[j] - w[j]) * before * inverse) : x * x;
     }
-    const float sum = larger(s[0] + squares / (float)width, s[0] * YK_SUM_KEPT), now = sqrtf(sum) + o->epsilon,
-                by = o->lr / now;
+    const float sum = larger(s[0] + squares / (float)width, s[0] * YK_SUM_KEPT),
+                now = sqrtf(sum) + o->epsilon, by = o->lr / now;
     for (size_t j = 0; j < width; j++) {
         const float behind = read ? (1.0f - before / now) * (read[j] - w[j]) : 0.0f;
         w[j] -= by * (g[j] * scale + o->l2 * w[j]) - behind;
