@@ -32,7 +32,7 @@ INLINE void prefetch_ahead(const yk_view *v, uint32_t width, const yk_batch *b, 
     const size_t row = b->pick[i + VECTOR_AHEAD];
     for (uint64_t e = rows->start[row]; e < rows->start[row + 1]; e++)
         for (uint32_t j = 0; j < width; j += LINE)
-            __builtin_prefetch(yk_view_wide(v, rows->index[e], width) + j, 1);
+            __builtin_prefetch(yk_view_wide(v, rows->index[e], width) + j);
 }
 
 /* A row of a batch. */
