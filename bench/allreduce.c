@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "comm/comm.h"
-#include "comm/native_socket.h"
-#include "comm/token.h"
+#include "comm/native.h"
+#include "comm/rendezvous.h"
 #include "store/exchange.h"
 #include <stdio.h>
 #include <stdlib.h>

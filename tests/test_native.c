@@ -1,10 +1,9 @@
 /* The native transport: between processes that this test forks, over shared memory, Unix sockets and TCP. */
-#include "comm/native.h"
+#include "comm/native_internal.h"
 #include "scratch.h"
 
 #include "base/clock.h"
 #include "base/sha256.h"
-#include "comm/native_socket.h"
 #include "transport_conformance.h"
 #include <arpa/inet.h>
 #include <errno.h>

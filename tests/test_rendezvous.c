@@ -1,7 +1,6 @@
 /* How a process finds its job: the environments of all engines, and errors in them. */
 #include "comm/rendezvous.h"
 
-#include "comm/token.h"
 #include "scratch.h"
 #include <sys/stat.h>
 

@@ -1,9 +1,26 @@
-#include "cli/agent.h"
+/* An agent starts the ranks of a job on one host and watches them for the launcher (launch.c).
+ *
+ *     launcher --fork--> agent --exec--> ranks 0 .. 3               --launch 4
+ *     launcher --ssh b--> yoke agent --exec--> ranks 1 .. 2         --hosts a,b:2
+ *
+ * YK_FRAME_START has the working directory, environment variables, "", and the command of a rank:
+ *
+ *     /home/x | YOKE_SIZE=4 | YOKE_MASTER=unix:yoke-1-2 | YOKE_AGENT_TIMEOUT=8 | | yoke | train | --model=softmax | ...
+ *
+ * The agent that starts rank 0 opens the socket on which rank 0 listens, so that the others need not wait for it. YOKE_MASTER
+ * is "unix:NAME", or "HOST:PORT"; with port 0, that agent chooses one. Each rank runs this program, and has YOKE_RANK,
+ * YOKE_LOCAL_RANK, YOKE_LOCAL_SIZE, YOKE_MASTER and YOKE_STATUS_FD (channel.h) in its environment, and rank 0
+ * YOKE_LISTEN_FD.
+ *
+ * An agent ignores SIGTERM, SIGINT and SIGHUP: the launcher decides. When the launcher dies, or sends no heartbeat for
+ * YOKE_AGENT_TIMEOUT seconds (0: no limit), the agent kills its ranks. When the agent dies, the kernel kills them.
+ */
+#include "cli/channel.h"
 
 #include "base/clock.h"
 #include "base/number.h"
 #include "cli/cli.h"
-#include "comm/native_socket.h"
+#include "comm/native.h"
 #include "lib/internal.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,9 @@
 #include "cli/channel.h"
 
 #include "base/mem.h"
+#include "base/number.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -69,4 +71,29 @@ void yk_channel_fini(yk_channel *c)
     if (c->out != c->in)
         close(c->out);
     *c = (yk_channel){.in = -1, .out = -1};
+}
+
+/* ---- a rank ---- */
+
+static int status_fd = -1, rank;
+
+void yk_job_status_open(void)
+{
+    status_fd = (int)yk_env_number("YOKE_STATUS_FD", -1);
+    rank = (int)yk_env_number("YOKE_RANK", 0);
+    unsetenv("YOKE_STATUS_FD");
+    if (status_fd >= 0 && fcntl(status_fd, F_SETFD, FD_CLOEXEC))
+        status_fd = -1;
+}
+
+bool yk_job_has_launcher(void)
+{
+    return status_fd >= 0;
+}
+
+/* If the agent has died, there is nobody to report to. */
+void yk_job_report(yk_job_frame_kind kind, int value, const void *data, size_t bytes)
+{
+    if (status_fd >= 0)
+        yk_channel_send(status_fd, &(yk_job_frame){kind, rank, value, (uint32_t)bytes, data});
 }

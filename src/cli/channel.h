@@ -1,5 +1,6 @@
-/* Messages between the launcher of a job, its agents (agent.h) and its ranks (job_status.h), over a socket, or over stdin and stdout of
- * the remote shell. Ranks write to the channel of their agent: a message of up to PIPE_BUF bytes is one write().
+/* Messages between the launcher of a job, its agents (agent.c) and its ranks, over a socket, or over stdin and stdout of
+ * the remote shell. Ranks write to the channel of their agent, YOKE_STATUS_FD in the environment: a message of up to PIPE_BUF bytes
+ * is one write().
  *
  *     0          4          8          12         16
  *     | kind     | rank     | value    | bytes    | data | 0 |
@@ -24,15 +25,15 @@
 typedef enum {
     YK_FRAME_ALIVE, /* a heartbeat, both ways, once a second */
     /* to an agent */
-    YK_FRAME_START, /* rank: the first one; value: their number; data: zero-terminated strings (agent.h) */
+    YK_FRAME_START, /* rank: the first one; value: their number; data: zero-terminated strings (agent.c) */
     YK_FRAME_STOP,  /* SIGTERM to its ranks: they save and end */
     YK_FRAME_KILL,  /* SIGKILL */
     /* from an agent */
     YK_FRAME_MASTER, /* the address at which rank 0 listens, with the port */
     YK_FRAME_OUT,    /* bytes of the stdout of its ranks, and of their stderr */
     YK_FRAME_ERR,
-    YK_FRAME_EXITED, /* a rank has ended; value: its status, as from waitpid(); 0 after YK_FRAME_KILL */
     YK_FRAME_FAILED, /* text: why the agent cannot start its ranks */
+    YK_FRAME_EXITED, /* a rank has ended; value: its status, as from waitpid(); 0 after YK_FRAME_KILL */
     /* from a rank */
     YK_FRAME_STAGE,    /* value: the stage (train/train.h); data: an int, the number of workers */
     YK_FRAME_SIGNALED, /* it has received SIGTERM, SIGINT or SIGHUP */
@@ -57,6 +58,17 @@ bool yk_channel_read(yk_channel *c); /* reads once; false: the other end has clo
 bool yk_channel_next(yk_channel *c, yk_job_frame *out);
 bool yk_channel_send(int fd, const yk_job_frame *f); /* waits until it is sent; false: nobody reads it */
 void yk_channel_fini(yk_channel *c);                 /* also closes it */
+
+/* A rank opens the channel at the start of main(). Without a launcher, nothing is reported. Any thread, and a signal handler, may
+ * report. */
+void yk_job_status_open(void);
+bool yk_job_has_launcher(void); /* yoke's own; not mpirun, srun or torchrun */
+void yk_job_report(yk_job_frame_kind kind, int value, const void *data, size_t bytes);
+
+/* An agent runs until its ranks have ended, and returns its exit status. forwards: it sends the output of its ranks to the launcher;
+ * otherwise they inherit stdout and stderr. */
+int yk_agent(yk_channel channel, bool forwards);
+#define YK_AGENT_GREETING "\001yoke agent "
 
 bool yk_write_all(int fd, const void *data, size_t bytes);
 

@@ -3,7 +3,9 @@
 #define YK_CLI_CLI_H
 
 #include "base/json.h"
+#include "config/config.h"
 #include <signal.h>
+#include <time.h>
 #include <yoke.h>
 
 int yk_cmd_train(int argc, char **argv);
@@ -15,6 +17,9 @@ int yk_cmd_version(int argc, char **argv);
 int yk_cmd_complete(int argc, char **argv);
 int yk_cmd_report(int argc, char **argv);
 int yk_cmd_sweep(int argc, char **argv);
+
+/* launch.c: the launcher of a job, for yoke train; returns the exit status. Main thread only. */
+int yk_launch(const yk_config *c, int argc, char **argv);
 
 /* When the program started (base/clock.h), and whether it received SIGINT, SIGTERM or SIGHUP. */
 extern double yk_cli_started;
@@ -31,6 +36,15 @@ bool yk_cli_reader_left(void);
 /* Reports this thread's error, if any, and returns the exit status. */
 int yk_cli_exit(yk_status status);
 int yk_cli_fail(const yoke_error *error); /* the same for an error of the library */
+
+/* With --json, scripts always get an object, also from a command that failed, or a run that was stopped before it trained:
+ * {"state": "failed", "error": "...", "exit_code": 3}. A run that has a summary prints it instead; it has these keys and others.
+ * Only the first call to a print function prints anything, after yk_failure_expect(). */
+void yk_failure_expect(void);
+void yk_failure_print(const char *error, int code); /* code 0: "stopped", not "failed" */
+void yk_failure_print_text(const char *json);
+/* Prints RUN/summary.json if it was written at or after `since`. */
+void yk_failure_print_summary(const char *run_dir, time_t since);
 
 /* Flushes stdout. YK_ESYSTEM: the results, or a part of them, could not be written. */
 yk_status yk_cli_flush(void);

@@ -1,11 +1,20 @@
-/* yoke eval and yoke predict: both apply a model to data. One prints a score, the other a line per example. */
+/* yoke eval and yoke predict: both apply a model to data. One prints a score, the other a line per example:
+ *
+ *     text   0.4229601                                         outputs, separated by blanks; then the file of an image
+ *     CSV    id,city,probability,class                         a header; columns of the data, outputs, the class
+ *            u1,Paris,0.4229601,no
+ *     JSON   {"id":"u1","city":"Paris","probabilities":[0.4229601],"class":"no"} */
 #include "cli/arguments.h"
 #include "cli/cli.h"
-#include "cli/show_predictions.h"
+
+#include "base/number.h"
+#include "data/files.h"
+#include "data/spec.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yoke.h>
+#include <sys/stat.h>
 
 typedef struct {
     const char *checkpoint, *data, *out;
@@ -41,27 +50,200 @@ static int print_torch(const arguments *a, const yoke_model *model, const yoke_d
 
 /* ---- predict ---- */
 
+typedef struct output {
+    const yoke_model *model;
+    void (*add)(struct output *o, const yoke_predictions *block, size_t i); /* a line */
+    char columns[4096];                                                     /* separated by commas */
+    double threshold; /* one output: class 1 from this value on */
+    bool raw, regression;
+    yk_file *file; /* NULL: stdout */
+    yk_text text;  /* the lines of a block; s NULL: none yet */
+    char failure[1024];
+} output;
+
+static yk_status parse_threshold(output *o, const char *text)
+{
+    if (yk_number_real(text, 0.0, 1.0, &o->threshold))
+        return yk_fail(YK_EUSAGE, "--threshold %s: %s", text, yk_error());
+    if (o->regression)
+        return yk_fail(YK_EUSAGE, "--threshold is for models with classes; this one predicts numbers");
+    if (yoke_model_outputs(o->model) != 1)
+        return yk_fail(
+            YK_EUSAGE,
+            "--threshold is for models with two classes and one output; the class of this model is "
+            "the one with the largest probability");
+    return YK_OK;
+}
+
+static size_t class_of(const output *o, const float *p, size_t n)
+{
+    size_t best = 0;
+    if (n == 1)
+        return (double)p[0] >= (o->raw ? log(o->threshold / (1.0 - o->threshold)) : o->threshold);
+    for (size_t c = 1; c < n; c++)
+        best = p[c] > p[best] ? c : best;
+    return best;
+}
+
+static void add_line(output *o, const yoke_predictions *block, size_t i)
+{
+    for (size_t c = 0; c < block->outputs; c++)
+        yk_text_print(&o->text, "%s%.7g", c ? " " : "", (double)block->probability[i * block->outputs + c]);
+    if (block->file) /* the rest of the line, whatever it contains */
+        yk_text_add(&o->text, " ");
+    for (const char *at = block->file ? block->file[i] : ""; *at; at++)
+        yk_text_put(&o->text, *at == '\n' || *at == '\r' ? "?" : at, 1);
+    yk_text_add(&o->text, "\n");
+}
+
+/* Quoted if necessary; otherwise exactly as in the data. */
+static void add_field(output *o, const char *s, const char *after)
+{
+    if (!strpbrk(s, ",\"\r\n")) {
+        yk_text_add(&o->text, s);
+    } else {
+        yk_text_add(&o->text, "\"");
+        for (; *s; s++)
+            yk_text_put(&o->text, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1);
+        yk_text_add(&o->text, "\"");
+    }
+    yk_text_add(&o->text, after);
+}
+
+/* Its name, or its number. */
+static void add_class_name(output *o, size_t c, const char *after)
+{
+    const char *name = yoke_model_class(o->model, c);
+    if (name)
+        add_field(o, name, after);
+    else
+        yk_text_print(&o->text, "%zu%s", c, after);
+}
+
+static void add_header(output *o, const yoke_predictions *block)
+{
+    const char *const what = o->raw ? "score" : "probability";
+    yk_text_print(&o->text, "%s%s%s", o->columns, *o->columns ? "," : "", block->file ? "file," : "");
+    if (!o->regression && block->outputs == 1)
+        yk_text_print(&o->text, "%s,", what);
+    for (size_t c = 0; !o->regression && block->outputs > 1 && c < block->outputs; c++) {
+        yk_text_print(&o->text, "%s_", what);
+        add_class_name(o, c, ",");
+    }
+    yk_text_add(&o->text, o->regression ? "prediction\n" : "class\n");
+}
+
+static void add_fields(output *o, const yoke_predictions *block, size_t i)
+{
+    const float *p = block->probability + i * block->outputs;
+    for (size_t k = 0; k < block->columns; k++)
+        add_field(o, block->column[i * block->columns + k], ",");
+    if (block->file)
+        add_field(o, block->file[i], ",");
+    for (size_t c = 0; c < block->outputs; c++)
+        yk_text_print(&o->text, o->regression ? "%.7g\n" : "%.7g,", (double)p[c]);
+    if (!o->regression)
+        add_class_name(o, class_of(o, p, block->outputs), "\n");
+}
+
+static void add_classes(const output *o, yk_json *j, const float *p, size_t outputs)
+{
+    const size_t class = class_of(o, p, outputs);
+    const char *name = yoke_model_class(o->model, class);
+    yk_json_array(j, o->raw ? "scores" : "probabilities");
+    for (size_t c = 0; c < outputs; c++)
+        yk_json_real(j, NULL, (double)p[c]);
+    yk_json_end(j);
+    if (name)
+        yk_json_text(j, "class", name);
+    else
+        yk_json_int(j, "class", (int64_t) class);
+}
+
+static void add_object(output *o, const yoke_predictions *block, size_t i)
+{
+    const float *p = block->probability + i * block->outputs;
+    yk_json j = {.digits = 7};
+    char name[256];
+    yk_json_object(&j, NULL);
+    const char *at = o->columns;
+    for (size_t k = 0; k < block->columns; k++, at += strcspn(at, ","), at += *at == ',') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        yk_json_text(&j, name, block->column[i * block->columns + k]);
+    }
+    if (o->regression)
+        yk_json_real(&j, "prediction", (double)p[0]);
+    else
+        add_classes(o, &j, p, block->outputs);
+    if (block->file)
+        yk_json_text(&j, "file", block->file[i]);
+    yk_json_end(&j);
+    char *line = yk_json_take(&j);
+    if (line)
+        yk_text_print(&o->text, "%s\n", line);
+    else
+        o->text.status = yk_fail_memory(block->outputs, "a line");
+    free(line);
+}
+
+/* Whether a file is one of those that `data` reads. */
+static bool is_read(const char *data, const char *path)
+{
+    struct stat there;
+    yk_spec spec;
+    yk_files f = {0};
+    bool found = false;
+    if (stat(path, &there) || yk_spec_is_stdin(data) || yk_spec_parse(data, &spec))
+        return false;
+    if (!yk_files_find(spec.where, &f))
+        for (size_t i = 0; f.state && i < f.n; i++)
+            found |= f.state[i].device == there.st_dev && f.state[i].inode == there.st_ino;
+    yk_files_fini(&f);
+    yk_spec_fini(&spec);
+    return found;
+}
+
+static int write_block(void *context, const yoke_predictions *block)
+{
+    output *o = context;
+    yk_text *t = &o->text;
+    if (!t->s && o->add == add_fields)
+        add_header(o, block);
+    for (size_t i = 0; i < block->n; i++)
+        o->add(o, block, i);
+    yk_status st = t->status;
+    if (!st && o->file)
+        st = yk_file_write(o->file, t->s, t->n);
+    else if (!st && fwrite(t->s, 1, t->n, stdout) < t->n)
+        st = yk_cli_flush();
+    t->n = 0;
+    if (st)
+        snprintf(o->failure, sizeof o->failure, "%s", yk_error());
+    return st;
+}
+
 static int predict(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    char columns[4096] = "";
-    snprintf(columns, sizeof columns, "%s%s%s", a->id ? a->id : "", a->id && a->with ? "," : "",
+    output o = {.model = model, .threshold = 0.5, .raw = a->raw, .regression = yoke_model_regression(model)};
+    snprintf(o.columns, sizeof o.columns, "%s%s%s", a->id ? a->id : "", a->id && a->with ? "," : "",
              a->with ? a->with : "");
-    const bool table = a->csv || *columns || a->threshold;
-    yk_show_predictions to = {.model = model,
-                              .form = a->json ? YK_SHOW_JSON
-                                      : table ? YK_SHOW_CSV
-                                              : YK_SHOW_TEXT,
-                              .columns = columns,
-                              .threshold = 0.5,
-                              .raw = a->raw};
-    const yoke_prediction how = {sizeof how, *columns ? columns : NULL, a->raw};
+    const bool table = a->csv || *o.columns || a->threshold;
+    o.add = a->json ? add_object : table ? add_fields : add_line;
+    const yoke_prediction how = {sizeof how, *o.columns ? o.columns : NULL, a->raw};
     yoke_error error;
-    yk_status st = a->threshold ? yk_show_threshold(&to, a->threshold) : YK_OK;
-    if (st || (a->out && (st = yk_show_open(&to, a->data, a->out))))
+    yk_status st = a->threshold ? parse_threshold(&o, a->threshold) : YK_OK;
+    if (!st && a->out && is_read(a->data, a->out))
+        st = yk_fail(YK_EUSAGE, "--out %s is one of the files of --data: choose another file", a->out);
+    if (st || (a->out && (st = yk_file_create(a->out, &o.file))))
         return yk_cli_exit(st);
-    const bool failed = yoke_predict_with(model, data, &how, yk_show_block, &to, &error);
-    st = yk_show_end(&to, failed);
-    return failed && !*to.failure ? yk_cli_fail(&error) : yk_cli_exit(st);
+    const bool failed = yoke_predict_with(model, data, &how, write_block, &o, &error);
+    if (*o.failure)
+        yk_fail(YK_ESYSTEM, "%s", o.failure); /* the library has replaced it: stopped by the caller */
+    st = yk_file_close(o.file, failed ? YK_ESYSTEM : YK_OK);
+    if (!st && !a->out)
+        st = yk_cli_flush();
+    yk_text_fini(&o.text);
+    return failed && !*o.failure ? yk_cli_fail(&error) : yk_cli_exit(st);
 }
 
 /* ---- the commands ---- */

@@ -4,8 +4,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/child.h"
-#include "cli/failure.h"
 #include "cli/sweep_train.h"
 #include "data/source.h"
 #include "report/report.h"

@@ -5,19 +5,18 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/suggest.h"
-#include "cli/agent.h"
-#include "cli/failure.h"
-#include "cli/job.h"
-#include "cli/job_status.h"
+#include "cli/channel.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 double yk_cli_started;
@@ -53,6 +52,63 @@ static void print_help(FILE *to)
           "yoke COMMAND --help lists the options of a command. Exit status: 0 success, 1 training failed,\n"
           "2 usage error, 3 bad data, 4 system error.\n",
           to);
+}
+
+/* ---- errors and results ---- */
+
+static bool expected; /* a print function prints an object */
+
+void yk_failure_expect(void)
+{
+    expected = true;
+}
+
+void yk_failure_print_text(const char *json)
+{
+    if (!expected)
+        return;
+    expected = false;
+    puts(json);
+    fflush(stdout);
+}
+
+void yk_failure_print(const char *error, int code)
+{
+    yk_json j = {0};
+    char *text = NULL;
+    if (!expected)
+        return;
+    yk_json_object(&j, NULL);
+    YK_JSON_TEXTS(&j, {"state", code ? "failed" : "stopped"}, {"error", error});
+    yk_json_int(&j, "exit_code", code);
+    yk_json_end(&j);
+    if ((text = yk_json_take(&j)))
+        yk_failure_print_text(text);
+    free(text);
+}
+
+/* Puts the indented text on one line. Newlines within its strings are escaped. */
+void yk_failure_print_summary(const char *run_dir, time_t since)
+{
+    char path[PATH_MAX], *line = NULL;
+    size_t cap = 0;
+    struct stat file;
+    yk_text text = {0};
+    snprintf(path, sizeof path, "%s/summary.json", run_dir);
+    const int fd = expected ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!f)
+        return;
+    if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_mtime >= since)
+        while (getline(&line, &cap, f) > 0) {
+            line[strcspn(line, "\n")] = '\0';
+            yk_text_add(&text, line + strspn(line, " "));
+        }
+    if (text.n && !text.status)
+        yk_failure_print_text(text.s);
+    yk_text_fini(&text);
+    free(line);
+    fclose(f);
 }
 
 static void fail(const char *error, int code)
@@ -102,6 +158,8 @@ yk_status yk_cli_print_json(yk_json *j)
     return yk_cli_flush();
 }
 
+/* ---- signals ---- */
+
 static void on_signal(int signal)
 {
     static double first;
@@ -121,7 +179,7 @@ static void on_signal(int signal)
         raise(signal);
     }
     yk_cli_stop = signal;
-    yk_job_report_stop();
+    yk_job_report(YK_FRAME_SIGNALED, 0, NULL, 0);
     errno = error;
 }
 
@@ -200,7 +258,8 @@ int main(int argc, char **argv)
     if (strcmp(command, "complete") == 0) /* not for users: completions run it */
         return yk_cmd_complete(argc - 1, argv + 1);
     if (!yk_job_has_launcher() && yk_comm_expected_rank() == 0)
-        yk_failure_expect_option(argc, argv);
+        for (int i = 1; i < argc; i++)
+            expected |= strcmp(argv[i], "--json") == 0; /* also for errors in the command line */
     for (size_t i = 0; commands[i].name; i++)
         if (strcmp(command, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);

@@ -1,18 +1,26 @@
 #include "cli/sweep_train.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/perm.h"
-#include "cli/child.h"
 #include "cli/cli.h"
 #include "lib/internal.h"
 #include "train/checkpoint.h"
 #include "train/run_dir.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { MAX_FAILURES = 3, SAVE_SECONDS = 5 };
 
@@ -58,9 +66,8 @@ static void left_text(const yk_sweep *s, size_t first, double spent, char *out, 
     snprintf(out, size, ", about %s left", text);
 }
 
-static void tick(void *context)
+static void show_progress(const yk_sweep *s)
 {
-    const yk_sweep *s = context;
     char spent[32], left[64];
     if (!yk_progress_wanted())
         return;
@@ -92,6 +99,111 @@ static void report_done(const yk_sweep *s, size_t i)
             s->took[i], left);
 }
 
+/* ---- a child ---- */
+
+typedef struct {
+    int status; /* exit status, or 128 + the number of the signal that killed it */
+    double seconds;
+    char error[2048]; /* if it failed: why the kernel killed it, or its own error; one line */
+} child;
+
+/* Waits until the child has ended, and passes on the first and the second signal; returns its wait status. */
+static int follow(const yk_sweep *s, pid_t pid, const sigset_t *mask)
+{
+    static const struct timespec every = {.tv_nsec = 250000000};
+    int status = 0, sent = 0;
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        ppoll(&ended, 1, &every, mask); /* without a pidfd, it only waits */
+        if (sent < (yk_cli_stop != 0) + (yk_cli_stop_again != 0)) {
+            kill(pid, SIGTERM);
+            sent++;
+        }
+        show_progress(s);
+    }
+    if (ended.fd >= 0)
+        close(ended.fd);
+    return status;
+}
+
+/* Copies a text, with one blank for each sequence of white space. */
+static void flatten(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    for (text += strspn(text, " \t\r\n"); *text && n + 1 < size; text++)
+        if (!strchr(" \t\r\n", *text))
+            out[n++] = *text;
+        else if (!strchr(" \t\r\n", text[1])) /* the last one of a sequence, and not at the end */
+            out[n++] = ' ';
+    out[n] = '\0';
+}
+
+/* The member `error` of the JSON output; false: there is none. */
+static bool error_in_json(FILE *out, char *error, size_t size)
+{
+    char *line = yk_last_object(out);
+    json_t *object = line ? json_loads(line, 0, NULL) : NULL;
+    const char *found = json_string_value(json_object_get(object, "error"));
+    flatten(found ? found : "", error, size);
+    json_decref(object);
+    free(line);
+    return *error;
+}
+
+/* The error in the JSON output, or else the last line of the log. A log on a full disk is empty. */
+static void explain(int log, FILE *out, char *error, size_t size)
+{
+    enum { LAST_BYTES = 4096 };
+    char text[LAST_BYTES + 1];
+    struct statvfs disk;
+    if (error_in_json(out, error, size))
+        return;
+    const off_t bytes = lseek(log, 0, SEEK_END);
+    ssize_t n = pread(log, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strrchr(text, '\n');
+    flatten(line ? line : text, error, size);
+    if (!*error)
+        snprintf(error, size, "%s",
+                 fstatvfs(log, &disk) == 0 && disk.f_bavail == 0 ? "the disk is full, and the log is empty"
+                                                                 : "no error message");
+}
+
+/* Runs this program as a child: the running version, even if its file was replaced, so all runs of a sweep use one version. Its
+ * stdin is empty, its stderr goes to DIR/log.txt, and its stdout is only searched for an error. It receives SIGTERM when its
+ * parent dies. YK_ESTOP: a signal arrived before the child was started. */
+static yk_status run_program(const yk_sweep *s, char *const *argv, const char *dir, bool append, child *out)
+{
+    const double start_time = yk_now();
+    const int log = yk_open_in(dir, "log.txt", O_RDWR | O_CREAT | (append ? O_APPEND : O_TRUNC));
+    if (log < 0)
+        return yk_fail_in(dir, "log.txt", "cannot write", errno);
+    const sigset_t stop = yk_cli_stop_signals();
+    sigset_t mask;
+    pid_t pid;
+    FILE *results = NULL;
+    yk_limits before, after;
+    yk_cgroup_limits("/proc", "/sys", &before);
+    sigprocmask(SIG_BLOCK, &stop, &mask); /* delivered while it waits */
+    const yk_status st = yk_cli_stop ? yk_fail(YK_ESTOP, "stopped by a signal")
+                                     : yk_child_start("/proc/self/exe", argv, log, &results, &pid);
+    if (!st) {
+        const int status = follow(s, pid, &mask);
+        out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        out->seconds = yk_now() - start_time;
+        yk_cgroup_limits("/proc", "/sys", &after);
+        if (!WIFSIGNALED(status) || !yk_cgroup_killed(&before, &after, out->error, sizeof out->error))
+            explain(log, results, out->error, sizeof out->error);
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (results)
+        fclose(results);
+    close(log);
+    return st;
+}
+
 /* ---- one run ---- */
 
 /* Epochs or steps, of the current rung. */
@@ -117,12 +229,11 @@ static yk_status make_command(const yk_sweep *s, const yk_sweep_run *run, const 
     return a->status;
 }
 
-static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, bool diverged,
-                                const char *directory)
+static yk_status record_failure(yk_sweep *s, size_t i, const child *c, bool diverged, const char *directory)
 {
     yk_sweep_result *r = &s->result[i];
-    if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
-                 child->status > 128 ? child->status - 128 : child->status, child->error) < 0)
+    if (asprintf(&r->problem, c->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
+                 c->status > 128 ? c->status - 128 : c->status, c->error) < 0)
         r->problem = NULL;
     r->state = diverged ? YK_SWEEP_DIVERGED : YK_SWEEP_FAILED;
     yk_progress_end();
@@ -141,7 +252,7 @@ static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, bo
 static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *directory)
 {
     yk_argv command = {0};
-    yk_child child = {0};
+    child c = {0};
     char *file = yk_sweep_dir_path(s->path, &s->plan.run[i], "summary.json");
     yk_status st = file ? make_command(s, &s->plan.run[i], directory, resume, &command) : YK_ESYSTEM;
     s->at = i;
@@ -151,20 +262,20 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
     if (!st)
         st = yk_remove_in(directory, "summary.json"); /* from before it was stopped */
     if (!st)
-        st = yk_child_run(command.arg, directory, "log.txt", resume, tick, s, &child);
+        st = run_program(s, command.arg, directory, resume, &c);
     yk_progress_end();
     json_t *summary = st ? NULL : json_load_file(file, 0, NULL);
     /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
-    const bool stopped = yk_cli_stop && (child.status == 0 || child.status > 128);
-    if (summary && child.status == 0) {
+    const bool stopped = yk_cli_stop && (c.status == 0 || c.status > 128);
+    if (summary && c.status == 0) {
         yk_sweep_result_take(&s->result[i], json_incref(summary));
         s->consecutive_failures = 0;
         if (s->result[i].state == YK_SWEEP_DONE) {
-            s->took[i] = child.seconds;
+            s->took[i] = c.seconds;
             report_done(s, i);
         }
     } else if (!st && !stopped) {
-        st = record_failure(s, i, &child, json_is_true(json_object_get(summary, "diverged")), directory);
+        st = record_failure(s, i, &c, json_is_true(json_object_get(summary, "diverged")), directory);
     }
     json_decref(summary);
     yk_argv_fini(&command);

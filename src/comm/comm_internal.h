@@ -39,7 +39,7 @@ struct yk_comm {
     char library[96], host[64]; /* of the transport (yk_world) */
     yk__address *address;       /* [size] */
     yk_startup *startup;        /* borrowed; NULL: training has begun */
-    /* heartbeats during start-up (heartbeat.c) */
+    /* heartbeats during start-up (startup.c) */
     double limit;           /* heartbeat timeout in seconds; 0: no heartbeats */
     double heartbeat_at;    /* when the last ones were sent */
     double *last_heartbeat; /* [size] when the latest one from this peer arrived */
@@ -65,7 +65,7 @@ static inline int yk__rank_of(const yk_comm *c, int peer)
 yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, void *buf);
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
 
-/* heartbeat.c */
+/* startup.c: heartbeats */
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
 /* Sends heartbeats that are due and receives those that have arrived. */
 yk_status yk__heartbeat(yk_comm *c, double now);
@@ -77,14 +77,8 @@ bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now)
 /* join.c */
 void yk__joins_free(yk_comm *c);
 
-/* peers.c */
 /* Identifies the host, and the namespaces of processes and of the network: processes with the same one can share memory, unless
  * a security policy forbids it, and see each other's ids. */
 uint64_t yk__host_id(void);
-bool yk__wants_messages(void);
-yk_status yk__exchange_addresses(yk_comm *c, double timeout);
-/* YK_ELOST if a peer of an operation is lost; `thorough`: or has died, or (stopped_too) was stopped, as far as the kernel knows. */
-yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool thorough, bool stopped_too,
-                        const char *what);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/wait.h"
-#include "comm/token.h"
+#include "comm/rendezvous.h"
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>

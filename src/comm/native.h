@@ -57,4 +57,7 @@ yk_status yk_native_listen(const char *address, const unsigned char *token, yk_a
 yk_status yk_native_connect(const yk_address *address, int n, const unsigned char *token, double timeout,
                             yk_transport *out);
 
+yk_status yk_socket_listen(const char *address, int *out); /* a listening socket, non-blocking */
+int yk_socket_port(int fd);                                /* at which it listens; 0: a Unix socket */
+
 #endif

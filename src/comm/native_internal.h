@@ -3,18 +3,67 @@
 #define YK_COMM_NATIVE_INTERNAL_H
 
 #include "comm/native.h"
-#include "comm/native_ring.h"
-#include "comm/native_socket.h"
 #include <arpa/inet.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-enum {
-    YK__EAGER_MAX = 1 << 16,   /* longer messages wait until the receiver asks for them */
-    YK__CREDIT_MAX = 1 << 20,  /* bytes of messages that a receiver stores for each sender */
-    YK__MESSAGE_OVERHEAD = 64, /* counted for each of them */
-    YK__INPUT_BUFFER = 1 << 15
-};
+/* native_ring.c: memory with one ring per sender */
+
+typedef struct {
+    char *at; /* NULL: none */
+    int fd;   /* of the creator; -1: closed */
+    int senders;
+    size_t ring; /* bytes of a ring's contents, a power of two */
+} yk_segment;
+
+yk_status yk_segment_create(int senders, yk_segment *out);
+bool yk_segment_open(int64_t pid, int descriptor, int senders, yk_segment *out);
+void yk_segment_free(yk_segment *s); /* a zeroed one is fine */
+
+/* Bytes written, or read: 0 if the ring is full, or empty. */
+size_t yk_ring_write(const yk_segment *s, int sender, const void *data, size_t n);
+size_t yk_ring_read(const yk_segment *s, int sender, void *out, size_t n);
+bool yk_ring_is_empty(const yk_segment *s, int sender);
+
+/* Tells the receiver that there is something to read. */
+void yk_ring_notify(const yk_segment *s, int sender);
+/* Senders 64 * word + bit that have notified the receiver since the last call. */
+uint64_t yk_segment_ready(const yk_segment *s, int word);
+
+/* native_socket.c: authenticated connections */
+
+typedef struct yk_listener yk_listener;
+
+/* What a process says about itself. Plain data, sent as bytes. */
+typedef struct {
+    int32_t rank, size;
+    int64_t pid;
+    uint64_t host;   /* equal for processes that can share memory */
+    int32_t segment; /* the descriptor of its memory (native_ring.h); -1: none */
+    int32_t port;    /* where it listens; 0: nowhere */
+} yk_hello;
+
+/* listen_fd: a socket that listens there already, which is closed with the listener; -1: none. */
+yk_status yk_listener_create(const char *address, int listen_fd, const unsigned char *token,
+                             yk_listener **out);
+void yk_listener_address(const yk_listener *l, yk_address *out); /* with the actual port */
+int yk_listener_port(const yk_listener *l);                      /* 0: a Unix socket */
+int yk_listener_descriptor(const yk_listener *l);                /* readable: there is something to do */
+void yk_listener_free(yk_listener *l);                           /* NULL is fine */
+
+/* Works on all connections, without blocking. Returns a socket (non-blocking) that is authenticated; -1: none yet. */
+int yk_listener_accept(yk_listener *l, yk_hello *out);
+
+/* Connects, and tries again until the timeout if nobody listens yet. The socket is blocking. YK_EUSAGE: the tokens
+ * differ; YK_ELOST: cannot be reached. */
+yk_status yk_dial(const char *address, const unsigned char *token, const yk_hello *hello, double timeout,
+                  int *out);
+
+/* Sends or receives all bytes of a blocking or non-blocking socket, until a time (base/clock.h). */
+bool yk_socket_send_all(int fd, const void *data, size_t n, double until);
+bool yk_socket_recv_all(int fd, void *out, size_t n, double until);
+
+/* ---- frames and messages ---- */
 
 typedef enum {
     YK__FRAME_EAGER = 1, /* a message; its bytes follow */
@@ -38,30 +87,22 @@ typedef struct {
         crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows, not inverted */
 } yk__frame;
 
-/* A message that is being sent or received. The caller's handle is its address. */
+/* A message that is being sent or received: the caller's handle is its address. Or one that is stored: it arrived, or was announced,
+ * before there was a receive for it. */
 typedef struct yk__message {
     LIST_ENTRY(yk__message) of_all; /* until it is tested */
-    TAILQ_ENTRY(yk__message) entry; /* in one of the lists of its peer */
+    TAILQ_ENTRY(yk__message)
+    entry; /* in one of the lists of its peer; stored ones, of all peers: in the order of arrival */
     int peer, tag;
-    char *buf;
-    size_t bytes; /* to send; to receive: the capacity, then the length */
-    uint64_t id;
-    bool done;
+    char *buf;    /* stored: owned; NULL: the sender still has it */
+    size_t bytes; /* of the message; to receive: the capacity, then the length */
+    uint64_t id, address;
+    bool stored, done; /* done, stored: all bytes have arrived */
     int error;
+    struct yk__message
+        *wanted; /* stored: the receive that gets it when it is complete; then it is in no list */
 } yk__message;
 TAILQ_HEAD(yk__messages, yk__message);
-
-/* A message that arrived, or was announced, before there was a receive for it. */
-typedef struct yk__stored {
-    TAILQ_ENTRY(yk__stored) entry; /* in the order of arrival */
-    int peer, tag;
-    size_t bytes;
-    uint64_t id, address;
-    char *data;          /* NULL: the sender still has it */
-    bool complete;       /* all bytes of `data` have arrived */
-    yk__message *wanted; /* the receive that gets it when it is complete; then it is in no list */
-} yk__stored;
-TAILQ_HEAD(yk__stored_list, yk__stored);
 
 /* A frame that waits to be sent. */
 typedef struct yk__output {
@@ -81,7 +122,7 @@ typedef struct yk__native_peer {
     int fd;                    /* the socket; -1: none */
     int pidfd;                 /* -1: none */
     bool exited, left, broken; /* its process has ended; it sent LEAVE; its stream cannot be used any more */
-    char *buffer; /* [YK__INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
+    char *buffer;              /* [INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
     size_t buffered, taken;
     /* sending */
     struct yk__outputs outputs;
@@ -100,8 +141,7 @@ typedef struct yk__native_peer {
     size_t got;                 /* of header, bytes and CRC */
     char *to;                   /* where its bytes go; NULL: nowhere */
     uint32_t crc, expected_crc; /* of the bytes so far; the one that follows them */
-    yk__message *receiver;
-    yk__stored *store;
+    yk__message *message;       /* a receive, or stored */
 } yk__native_peer;
 
 typedef struct {
@@ -120,41 +160,29 @@ typedef struct {
     int epoll;
     int watched; /* descriptors in epoll */
     unsigned polls;
-    double events_at;              /* when native_lost() read the last events */
-    struct yk__stored_list stored; /* of all peers */
+    double events_at;           /* when native_lost() read the last events */
+    struct yk__messages stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;
     TAILQ_HEAD(, yk__native_peer) blocked; /* peers with output that could not be sent yet */
     bool no_fetch;                  /* the kernel does not let this process read the memory of others */
     int aborted_by, aborted_status; /* aborted_by -1: nobody */
-    char error[512];
 } yk__native;
 
 enum { YK__CODE_ABORTED = 1, YK__CODE_TOO_LONG, YK__CODE_MEMORY };
 
-/* native.c; without connections, for up to `peers` peers */
-yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out);
+/* native.c */
+extern const yk_transport_ops yk__native_ops;
 void yk__native_free(yk__native *t);
-const unsigned char *yk__native_token(const yk__native *t);
-yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
 
-/* native_start.c: connects the ranks. YK_EINTERRUPTED: a rank has left before. */
-yk_status yk__native_connect_ranks(yk__native *t);
+/* native_start.c; without connections, for up to `peers` peers */
+yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out);
+int yk__native_start(void *transport, yk_world *out);
 void yk__native_leave_early(yk__native *t); /* tells the others that this rank will not connect */
+
+/* A peer with the socket `fd`, which it owns; -1: none. */
+yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
 
 /* What an event of epoll is about; with the index of a peer, it is the event's data. */
 enum { YK__EVENT_SOCKET, YK__EVENT_PROCESS, YK__EVENT_LISTENER };
-bool yk__native_watch(yk__native *t, int fd, int what, int index);
-
-/* native_frames.c */
-void yk__native_read_events(yk__native *t); /* sockets, processes that ended, workers that join */
-void yk__native_progress(yk__native *t);
-void yk__native_flush(yk__native *t, double until); /* sends what is queued */
-/* Queues a frame; request: whose bytes follow, or NULL. False: no memory. */
-bool yk__native_queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__message *request);
-int yk__native_send(yk__native *t, yk__message *r);
-int yk__native_receive(yk__native *t, yk__message *r);
-yk__stored *yk__native_find(const yk__native *t, int peer,
-                            int tag); /* the first one; peer < 0: of any rank */
-bool yk__native_is_lost(const yk__native *t, const yk__native_peer *p);
 
 #endif

@@ -1,4 +1,8 @@
-#include "comm/native_ring.h"
+/* A memory segment with one ring per sender: how processes of one host send bytes to each other.
+ *
+ * The memory has no name in the file system: senders open it through /proc, and the kernel frees it when the last process
+ * that maps it ends. Pages that are not used are not allocated. A ring has one reader and one writer. */
+#include "comm/native_internal.h"
 
 #include "comm/memory.h"
 #include <errno.h>

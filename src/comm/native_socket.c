@@ -1,4 +1,15 @@
-#include "comm/native_socket.h"
+/* Authenticated connections: sockets whose other end has proven that it knows the token.
+ *
+ * Client and server send nonces of 32 bytes, then proofs; each message has a fixed length, and only nonces and proofs are
+ * used before the other end is authenticated:
+ *
+ *     both     magic, nonce: C, S
+ *     client   HMAC(token, "client" C S hello), hello
+ *     server   HMAC(token, "server" C S); closes the connection if the client's is wrong
+ *
+ * Connections that are not authenticated yet are bounded in number and in time: when there are too many, the oldest is closed.
+ * Without a token, both ends must be Unix sockets of the same user. */
+#include "comm/native_internal.h"
 
 #include "base/clock.h"
 #include "base/number.h"

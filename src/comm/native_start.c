@@ -1,17 +1,20 @@
-/* How the ranks of a job find each other (native.h): rank 0 collects what each rank says about itself, and sends the table
+/* Instances of the native transport, and how the ranks of a job find each other (native.h): rank 0 collects what each rank says about itself, and sends the table
  * to all. Ranks that cannot share memory connect to each other, the higher rank to the lower one. */
 #include "comm/native_internal.h"
 
 #include "base/clock.h"
 #include "base/wait.h"
 #include "comm/comm_internal.h"
+#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LEAVES = -1 }; /* instead of the number of ranks: a rank was stopped by a signal, which ends the job */
@@ -32,6 +35,42 @@ typedef struct {
     int *fd;               /* [size] rank 0: to each rank; else only [0]; NONE, GONE */
     yk_listener *listener; /* of this rank; NULL: none */
 } rendezvous;
+
+/* ---- peers ---- */
+
+static bool watch(yk__native *t, int fd, int what, int index)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)what << 32 | (uint32_t)index};
+    return epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static const unsigned char *token_of(const yk__native *t)
+{
+    return t->has_token ? t->token : NULL;
+}
+
+/* A peer with the socket `fd`, which it owns; -1: none. */
+yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
+{
+    const int index = t->npeers;
+    yk__native_peer *p = &t->peer[index];
+    *p = (yk__native_peer){.hello = *hello, .fd = fd, .pidfd = -1, .out.fd = -1};
+    TAILQ_INIT(&p->outputs);
+    TAILQ_INIT(&p->announced);
+    TAILQ_INIT(&p->posted);
+    TAILQ_INIT(&p->granted);
+    if (fd >= 0 && !watch(t, fd, YK__EVENT_SOCKET, index))
+        return yk_fail(YK_ESYSTEM, "cannot add a connection to epoll: %s", strerror(errno));
+    t->watched += fd >= 0;
+    if (fd < 0 && index != t->rank) { /* shares memory: the kernel says when its process ends */
+        p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+        p->exited = p->pidfd < 0 && errno == ESRCH;
+        if (p->pidfd >= 0)
+            watch(t, p->pidfd, YK__EVENT_PROCESS, index);
+    }
+    t->npeers++;
+    return YK_OK;
+}
 
 /* ---- addresses ---- */
 
@@ -186,7 +225,7 @@ static yk_status exchange_table(rendezvous *r, const yk_hello *mine)
         atomic_store(&t->told, true);
         return st ? st : sent;
     }
-    st = yk_dial(t->master, yk__native_token(t), mine, r->until - yk_now(), &r->fd[0]);
+    st = yk_dial(t->master, token_of(t), mine, r->until - yk_now(), &r->fd[0]);
     if (st)
         return yk_fail(st, "rank %d cannot reach rank 0: %s", t->rank, yk_error());
     if (!yk_socket_recv_all(r->fd[0], r->table, table_bytes(r), r->until))
@@ -203,7 +242,7 @@ void yk__native_leave_early(yk__native *t)
     for (yk_wait w = yk_wait_every(0.01, leave_seconds + 1.0);
          t->rank == 0 && !atomic_load(&t->told) && yk_wait_poll(&w);)
         ;
-    if (t->rank > 0 && !yk_dial(t->master, yk__native_token(t), &hello, 1.0, &fd))
+    if (t->rank > 0 && !yk_dial(t->master, token_of(t), &hello, 1.0, &fd))
         close(fd);
 }
 
@@ -229,15 +268,14 @@ static yk_status connect_others(rendezvous *r)
     if (higher && !r->listener) {
         char address[YK_ADDRESS_MAX];
         listen_address(r, t->rank, address, sizeof address);
-        st = yk_listener_create(address, -1, yk__native_token(t), &r->listener);
+        st = yk_listener_create(address, -1, token_of(t), &r->listener);
     }
     for (int i = 1; !st && i < t->rank; i++) {
         char address[YK_ADDRESS_MAX];
         if (same_host(r, i))
             continue;
         listen_address(r, i, address, sizeof address);
-        if ((st = yk_dial(address, yk__native_token(t), &r->table[t->rank].hello, r->until - yk_now(),
-                          &r->fd[i])))
+        if ((st = yk_dial(address, token_of(t), &r->table[t->rank].hello, r->until - yk_now(), &r->fd[i])))
             yk_fail(st, "rank %d cannot reach rank %d: %s", t->rank, i, yk_error());
     }
     return st || !higher ? st : accept_ranks(r, t->rank + 1, higher);
@@ -279,9 +317,9 @@ static yk_status connect_ranks(rendezvous *r)
     const bool local = strncmp(t->master, "unix:", 5) == 0;
     yk_status st = YK_OK;
     if (t->rank == 0)
-        st = yk_listener_create(t->master, t->listen_fd, yk__native_token(t), &r->listener);
+        st = yk_listener_create(t->master, t->listen_fd, token_of(t), &r->listener);
     else if (!local)
-        st = yk_listener_create("[::]:0", -1, yk__native_token(t), &r->listener);
+        st = yk_listener_create("[::]:0", -1, token_of(t), &r->listener);
     if (st == YK_ESYSTEM && !local && t->rank == 0)
         yk_fail(st, "rank 0 cannot accept connections: %s; set YOKE_PORT to a free port, in all processes",
                 yk_error());
@@ -300,7 +338,7 @@ static yk_status connect_ranks(rendezvous *r)
     return st;
 }
 
-yk_status yk__native_connect_ranks(yk__native *t)
+static yk_status connect_all(yk__native *t)
 {
     rendezvous r = {.t = t,
                     .until = yk_now() + t->timeout,
@@ -320,5 +358,110 @@ yk_status yk__native_connect_ranks(yk__native *t)
     yk_listener_free(r.listener);
     free(r.fd);
     free(r.table);
+    return st;
+}
+
+int yk__native_start(void *self, yk_world *out)
+{
+    yk__native *t = self;
+    const yk_status st = t->size > 1 ? connect_all(t) : YK_OK;
+    if (st)
+        return st == YK_EINTERRUPTED ? YK_TRANSPORT_STOPPED : YK_TRANSPORT_STATUS - (int)st;
+    atomic_store(&t->started, true);
+    *out = (yk_world){.rank = t->rank, .size = t->size, .processes = true};
+    memcpy(out->host, t->host, sizeof t->host);
+    snprintf(out->library, sizeof out->library, "%s",
+             t->sockets   ? "sockets"
+             : t->watched ? "shared memory and TCP"
+                          : "shared memory");
+    return 0;
+}
+
+/* ---- instances ---- */
+
+yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out)
+{
+    yk__native *t = calloc(1, sizeof *t);
+    if (t)
+        t->peer = calloc((size_t)peers, sizeof *t->peer);
+    if (!t || !t->peer) {
+        free(t);
+        yk_fail_memory(sizeof *t, "the connections");
+        return YK_ESYSTEM;
+    }
+    t->rank = -1;
+    t->aborted_by = -1;
+    t->listen_fd = -1;
+    t->segment.fd = -1;
+    t->has_token = token;
+    if (token)
+        memcpy(t->token, token, sizeof t->token);
+    TAILQ_INIT(&t->stored);
+    TAILQ_INIT(&t->blocked);
+    t->epoll = epoll_create1(EPOLL_CLOEXEC);
+    *out = t;
+    if (t->epoll >= 0)
+        return YK_OK;
+    const yk_status st = yk_fail(YK_ESYSTEM, "cannot create an epoll instance: %s", strerror(errno));
+    yk__native_free(t);
+    return st;
+}
+
+yk_status yk_native_create(const yk_native_config *config, yk_transport *out)
+{
+    yk__native *t;
+    const yk_status st = yk__native_create(config->token, config->size, &t);
+    if (st)
+        return st;
+    t->rank = config->rank;
+    t->size = config->size;
+    snprintf(t->master, sizeof t->master, "%s", config->master ? config->master : "");
+    t->listen_fd = config->listen_fd;
+    t->timeout = config->timeout;
+    t->sockets = config->sockets;
+    *out = (yk_transport){&yk__native_ops, t};
+    return YK_OK;
+}
+
+yk_status yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+                           yk_transport *out)
+{
+    yk__native *t;
+    yk_status st = yk__native_create(token, YK_MAX_JOINED, &t);
+    if (st)
+        return st;
+    st = yk_listener_create(address, -1, token, &t->listener);
+    if (!st && !watch(t, yk_listener_descriptor(t->listener), YK__EVENT_LISTENER, 0))
+        st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
+    if (st) {
+        yk__native_free(t);
+        return st;
+    }
+    t->watched++;
+    atomic_store(&t->started, true);
+    yk_listener_address(t->listener, bound_out);
+    *out = (yk_transport){&yk__native_ops, t};
+    return YK_OK;
+}
+
+yk_status yk_native_connect(const yk_address *address, int n, const unsigned char *token, double timeout,
+                            yk_transport *out)
+{
+    const double until = yk_now() + timeout;
+    const yk_hello hello = {.rank = -1, .pid = getpid(), .segment = -1};
+    yk__native *t;
+    yk_status st = yk__native_create(token, n, &t);
+    if (st)
+        return st;
+    for (int i = 0; !st && i < n; i++) {
+        int fd;
+        if (!(st = yk_dial(address[i].text, token, &hello, until - yk_now(), &fd)))
+            st = yk__native_add_peer(t, fd, &hello);
+    }
+    atomic_store(&t->started, true);
+    if (st)
+        yk__native_free(t);
+    else
+        *out = (yk_transport){&yk__native_ops, t};
     return st;
 }

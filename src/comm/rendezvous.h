@@ -21,7 +21,7 @@
  * YOKE_PORT overrides the port. If all processes are on this host, rank 0 listens on a Unix socket instead. MPI itself
  * knows rank and size; with a `master`, the job can also run without the MPI plug-in.
  *
- * The job token is in YOKE_TOKEN (64 hexadecimal digits) or in the file YOKE_TOKEN_FILE. One thread calls these functions.
+ * The job token is in YOKE_TOKEN (64 hexadecimal digits) or in the file YOKE_TOKEN_FILE. One thread calls yk_rendezvous_...().
  */
 #ifndef YK_COMM_RENDEZVOUS_H
 #define YK_COMM_RENDEZVOUS_H
@@ -47,5 +47,20 @@ yk_status yk_rendezvous_read(yk_rendezvous *out);
  * run_dir NULL: there is none. Fails if there are several hosts and no token. */
 yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double timeout);
 void yk_rendezvous_done(const yk_rendezvous *r, const char *run_dir); /* all processes have the token */
+
+/* ---- the job token: 256 random bits; a process proves with it that it belongs to the job (native.h). Any thread ---- */
+
+enum { YK_TOKEN_TEXT = 2 * YK_TOKEN_BYTES + 1 };
+
+yk_status yk_token_create(unsigned char *out /* [YK_TOKEN_BYTES] */);
+void yk_token_print(const unsigned char *token, char *out /* [YK_TOKEN_TEXT] */);
+
+/* Returns the text after 64 hexadecimal digits, at which the text or its line must end; NULL: there are none. */
+const char *yk_token_parse(const char *text, unsigned char *out);
+
+/* Reads the start of a file that only its owner, or its group, can read; anything else is YK_EUSAGE. `what` names the option
+ * or variable, for errors. yk_token_file() reads the token in its first line. */
+yk_status yk_token_text(const char *what, const char *path, char *out, size_t size);
+yk_status yk_token_file(const char *what, const char *path, unsigned char *out);
 
 #endif

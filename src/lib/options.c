@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/comm.h"
-#include "comm/token.h"
+#include "comm/rendezvous.h"
 #include "format/ini.h"
 #include "kern/isa.h"
 #include <limits.h>

@@ -1,3 +1,0 @@
-#include "cli/cli.h"
-
-#include <stdio.h>

@@ -1,1 +1,0 @@
-static const unsigned char token[32];
