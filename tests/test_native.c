@@ -365,7 +365,7 @@ static int stranger(int port, int n, unsigned seed)
     for (int i = 0; i < n; i++)
         text[i] = (char)(seed = seed * 1103515245 + 12345);
     if (n > 8 && seed % 2)
-        memcpy(text, "yoke 2\n", 8);
+        memcpy(text, "yoke 3\n", 8);
     for (int i = 0; i < 100 && send(fd, text, (size_t)n, MSG_NOSIGNAL) < 0; i++)
         usleep(100);
     return fd;

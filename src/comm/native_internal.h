@@ -41,6 +41,8 @@ typedef struct {
     uint64_t host;   /* equal for processes that can share memory */
     int32_t segment; /* the descriptor of its memory (native_ring.h); -1: none */
     int32_t port;    /* where it listens; 0: nowhere */
+    char address
+        [INET6_ADDRSTRLEN]; /* of its host, as others reach it; "": a Unix socket. Set by the process that accepts it */
 } yk_hello;
 
 /* listen_fd: a socket that listens there already, which is closed with the listener; -1: none. */
@@ -119,7 +121,7 @@ typedef struct yk__native_peer {
     /* the stream: memory, or a socket */
     yk_segment out; /* the segment of the peer */
     bool shares_memory;
-    int fd;                    /* the socket; -1: none */
+    int fd;                    /* the socket; -1: none, or not yet */
     int pidfd;                 /* -1: none */
     bool exited, left, broken; /* its process has ended; it sent LEAVE; its stream cannot be used any more */
     char *buffer;              /* [INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
@@ -146,14 +148,14 @@ typedef struct yk__native_peer {
 
 typedef struct {
     int rank, size;
-    char master[YK_ADDRESS_MAX], host[INET6_ADDRSTRLEN]; /* of rank 0; of this rank, as others reach it */
+    char master[YK_ADDRESS_MAX]; /* the address of rank 0 */
     int listen_fd;
     unsigned char token[YK_TOKEN_BYTES];
     bool has_token, sockets;
     _Atomic bool started;       /* its ranks are connected */
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
-    double timeout;
-    yk__native_peer *peer; /* [npeers] */
+    double timeout, until;      /* for all processes to start: seconds; a time */
+    yk__native_peer *peer;      /* [npeers] */
     int npeers;
     yk_segment segment; /* others write to it */
     yk_listener *listener;
@@ -179,7 +181,7 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
 int yk__native_start(void *transport, yk_world *out);
 void yk__native_leave_early(yk__native *t); /* tells the others that this rank will not connect */
 
-/* A peer with the socket `fd`, which it owns; -1: none. */
+/* Adds the next peer, with the socket `fd`, which it owns; -1: none. */
 yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
 
 /* What an event of epoll is about; with the index of a peer, it is the event's data. */

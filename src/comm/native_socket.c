@@ -33,7 +33,7 @@
 
 enum { NONCE = 32, PROOF = YK_SHA256_BYTES, MAX_PENDING = 128 };
 static const double handshake_timeout = 10.0;
-static const char magic[8] = "yoke 2\n";
+static const char magic[8] = "yoke 3\n";
 
 typedef struct {
     char magic[8];
