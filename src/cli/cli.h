@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "config/config.h"
+#include "data/inspect.h"
 #include <signal.h>
 #include <time.h>
 #include <yoke.h>
@@ -20,6 +21,10 @@ int yk_cmd_sweep(int argc, char **argv);
 
 /* launch.c: the launcher of a job, for yoke train; returns the exit status. Main thread only. */
 int yk_launch(const yk_config *c, int argc, char **argv);
+
+/* show_inspection.c: prints an inspection to stdout, as text or as one line of JSON. */
+yk_status yk_inspection_print(const char *spec, const yk_inspection *i);
+yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i);
 
 /* When the program started (base/clock.h), and whether it received SIGINT, SIGTERM or SIGHUP. */
 extern double yk_cli_started;

@@ -5,9 +5,7 @@
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/arguments.h"
-#include "cli/show_inspection.h"
 #include "data/export.h"
-#include "data/inspect.h"
 #include "data/spec.h"
 #include "lib/internal.h"
 #include <math.h>

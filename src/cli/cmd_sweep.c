@@ -1,18 +1,43 @@
-/* yoke sweep: trains a grid of runs one after the other, each in a child process; then prints a table and writes a report. */
+/* yoke sweep: trains the runs of a grid one after the other, each in a child process (yoke train); then prints a table and writes a
+ * report.
+ *
+ * Complete runs are kept, stopped runs are resumed, the others are started. A failed run is a result. Three failed runs in
+ * a row end the sweep unless keep_going; runs that diverged do not count. The results so far are saved every few seconds
+ * and at the end (sweep.csv, runs.csv, sweep.json).
+ *
+ * search = halving: with R rungs, all combinations train for 1/2^R of their length (rung 1); the better half, by the loss on the
+ * validation set, else the test set, else the training set, is resumed for twice as long (rung 2), and so on. RUN/rung-K.json is the
+ * summary of a run at the end of rung K, so that an interrupted sweep can be continued. */
 #include "cli/cli.h"
 
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/perm.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/sweep_train.h"
 #include "data/source.h"
+#include "lib/internal.h"
 #include "report/report.h"
+#include "sweep/dir.h"
+#include "sweep/table.h"
+#include "train/checkpoint.h"
+#include "train/run_dir.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_SETS = 64 };
+enum { MAX_SETS = 64, MAX_FAILURES = 3, SAVE_SECONDS = 5 };
 
 typedef struct {
     char *file;
@@ -21,6 +46,646 @@ typedef struct {
     size_t nsets;
     bool quick, dry_run, keep_going, force, no_report, json;
 } arguments;
+
+typedef struct {
+    yk_sweep_plan plan;
+    char *path;       /* directory of the sweep, opened with sweep/dir.h */
+    char **directory; /* [nruns] */
+    arguments a;
+    yk_sweep_run_state *state; /* [nruns] before the sweep began */
+    yk_sweep_result *result;   /* [nruns] */
+    double *took;              /* [nruns] seconds, including loading; 0: not complete */
+    size_t at;                 /* the current run */
+    double began;              /* when it was started */
+    size_t consecutive_failures;
+    int64_t divisor; /* halving: runs are trained for this part of their length; 0: whole runs */
+    bool searched;   /* halving: the last rung is complete */
+} sweep;
+
+/* ---- messages ---- */
+
+static void clock_text(double seconds, char *out, size_t size)
+{
+    long s = lround(fmax(seconds, 0.0));
+    if (s >= 3600)
+        snprintf(out, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
+}
+
+/* Expected seconds of run i: the mean over other seeds of its combination, else over all runs. 0: unknown. */
+static double expected(const sweep *s, size_t i)
+{
+    double same = 0.0, all = 0.0;
+    size_t nsame = 0, nall = 0;
+    for (size_t k = 0; k < s->plan.nruns; k++) {
+        if (s->took[k] <= 0.0)
+            continue;
+        all += s->took[k], nall++;
+        if (s->plan.run[k].point == s->plan.run[i].point)
+            same += s->took[k], nsame++;
+    }
+    return nsame ? same / (double)nsame : nall ? all / (double)nall : 0.0;
+}
+
+/* ", about 1:40 left" for the runs from `first` on, of which `spent` seconds have passed. */
+static void left_text(const sweep *s, size_t first, double spent, char *out, size_t size)
+{
+    double left = 0.0;
+    char text[32];
+    *out = '\0';
+    for (size_t i = s->plan.file.halving ? s->plan.nruns : first; i < s->plan.nruns; i++) {
+        double one = s->took[i] > 0.0 ? 0.0 : expected(s, i); /* 0: complete */
+        left += i == first ? fmax(one - spent, 0.0) : one;
+    }
+    if (left <= 0.0)
+        return;
+    clock_text(left, text, sizeof text);
+    snprintf(out, size, ", about %s left", text);
+}
+
+static void show_progress(const sweep *s)
+{
+    char spent[32], left[64];
+    if (!yk_progress_wanted())
+        return;
+    clock_text(yk_now() - s->began, spent, sizeof spent);
+    left_text(s, s->at, yk_now() - s->began, left, sizeof left);
+    yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
+}
+
+/* "92.10 %, test loss 0.2896, AUC 0.7844", as far as known. */
+static void score_text(const yk_sweep_result *r, char *out, size_t size)
+{
+    double accuracy = yk_sweep_result_number(r, "test_accuracy"), auc = yk_sweep_result_number(r, "test_auc"),
+           loss = yk_sweep_result_number(r, "test_loss"), train = yk_sweep_result_number(r, "train_loss");
+    int n = 0;
+    if (isfinite(accuracy))
+        n = snprintf(out, size, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy, loss);
+    else
+        n = snprintf(out, size, "training loss %.4f", train);
+    if (isfinite(auc) && n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ", AUC %.4f", auc);
+}
+
+static void report_done(const sweep *s, size_t i)
+{
+    char score[96], left[64];
+    score_text(&s->result[i], score, sizeof score);
+    left_text(s, i + 1, 0.0, left, sizeof left);
+    yk_note("run %zu of %zu: %s: %s in %.1f s%s", i + 1, s->plan.nruns, s->plan.run[i].label, score,
+            s->took[i], left);
+}
+
+/* ---- a child ---- */
+
+typedef struct {
+    int status; /* exit status, or 128 + the number of the signal that killed it */
+    double seconds;
+    char error[2048]; /* if it failed: why the kernel killed it, or its own error; one line */
+} child;
+
+/* Waits until the child has ended, and passes on the first and the second signal; returns its wait status. */
+static int follow(const sweep *s, pid_t pid, const sigset_t *mask)
+{
+    static const struct timespec every = {.tv_nsec = 250000000};
+    int status = 0, sent = 0;
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        ppoll(&ended, 1, &every, mask); /* without a pidfd, it only waits */
+        if (sent < (yk_cli_stop != 0) + (yk_cli_stop_again != 0)) {
+            kill(pid, SIGTERM);
+            sent++;
+        }
+        show_progress(s);
+    }
+    if (ended.fd >= 0)
+        close(ended.fd);
+    return status;
+}
+
+/* Copies a text, with one blank for each sequence of white space. */
+static void flatten(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    for (text += strspn(text, " \t\r\n"); *text && n + 1 < size; text++)
+        if (!strchr(" \t\r\n", *text))
+            out[n++] = *text;
+        else if (!strchr(" \t\r\n", text[1])) /* the last one of a sequence, and not at the end */
+            out[n++] = ' ';
+    out[n] = '\0';
+}
+
+/* The member `error` of the JSON output; false: there is none. */
+static bool error_in_json(FILE *out, char *error, size_t size)
+{
+    char *line = yk_last_object(out);
+    json_t *object = line ? json_loads(line, 0, NULL) : NULL;
+    const char *found = json_string_value(json_object_get(object, "error"));
+    flatten(found ? found : "", error, size);
+    json_decref(object);
+    free(line);
+    return *error;
+}
+
+/* The error in the JSON output, or else the last line of the log. A log on a full disk is empty. */
+static void explain(int log, FILE *out, char *error, size_t size)
+{
+    enum { LAST_BYTES = 4096 };
+    char text[LAST_BYTES + 1];
+    struct statvfs disk;
+    if (error_in_json(out, error, size))
+        return;
+    const off_t bytes = lseek(log, 0, SEEK_END);
+    ssize_t n = pread(log, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strrchr(text, '\n');
+    flatten(line ? line : text, error, size);
+    if (!*error)
+        snprintf(error, size, "%s",
+                 fstatvfs(log, &disk) == 0 && disk.f_bavail == 0 ? "the disk is full, and the log is empty"
+                                                                 : "no error message");
+}
+
+/* Runs this program as a child: the running version, even if its file was replaced, so all runs of a sweep use one version. Its
+ * stdin is empty, its stderr goes to DIR/log.txt, and its stdout is only searched for an error. It receives SIGTERM when its
+ * parent dies. YK_ESTOP: a signal arrived before the child was started. */
+static yk_status run_program(const sweep *s, char *const *argv, const char *dir, bool append, child *out)
+{
+    const double start_time = yk_now();
+    const int log = yk_open_in(dir, "log.txt", O_RDWR | O_CREAT | (append ? O_APPEND : O_TRUNC));
+    if (log < 0)
+        return yk_fail_in(dir, "log.txt", "cannot write", errno);
+    const sigset_t stop = yk_cli_stop_signals();
+    sigset_t mask;
+    pid_t pid;
+    FILE *results = NULL;
+    yk_limits before, after;
+    yk_cgroup_limits("/proc", "/sys", &before);
+    sigprocmask(SIG_BLOCK, &stop, &mask); /* delivered while it waits */
+    const yk_status st = yk_cli_stop ? yk_fail(YK_ESTOP, "stopped by a signal")
+                                     : yk_child_start("/proc/self/exe", argv, log, &results, &pid);
+    if (!st) {
+        const int status = follow(s, pid, &mask);
+        out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        out->seconds = yk_now() - start_time;
+        yk_cgroup_limits("/proc", "/sys", &after);
+        if (!WIFSIGNALED(status) || !yk_cgroup_killed(&before, &after, out->error, sizeof out->error))
+            explain(log, results, out->error, sizeof out->error);
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (results)
+        fclose(results);
+    close(log);
+    return st;
+}
+
+/* ---- one run ---- */
+
+static yk_status make_command(const sweep *s, size_t i, bool resume, yk_argv *a)
+{
+    const yk_sweep_run *run = &s->plan.run[i];
+    yk_argv_add(a, "yoke");
+    yk_argv_add(a, "train");
+    for (char *const *arg = run->argument; *arg; arg++)
+        yk_argv_add(a, "%s", *arg);
+    yk_argv_add(a, "--out=%s", s->directory[i]);
+    yk_argv_add(a, "--json");
+    if (resume)
+        yk_argv_add(a, "--resume");
+    if (s->divisor) /* halving: of this rung */
+        yk_argv_add(a, "--%s=%lld", run->steps ? "steps" : "epochs",
+                    (long long)(((run->steps ? run->steps : run->epochs) + s->divisor - 1) / s->divisor));
+    return a->status;
+}
+
+static yk_status record_failure(sweep *s, size_t i, const child *c, bool diverged)
+{
+    yk_sweep_result *r = &s->result[i];
+    if (asprintf(&r->problem, c->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
+                 c->status > 128 ? c->status - 128 : c->status, c->error) < 0)
+        r->problem = NULL;
+    r->state = diverged ? YK_SWEEP_DIVERGED : YK_SWEEP_FAILED;
+    yk_progress_end();
+    yk_warn("run %zu of %zu: %s failed: %s (log: %s/log.txt)", i + 1, s->plan.nruns, s->plan.run[i].label,
+            r->problem ? r->problem : "", s->directory[i]);
+    s->consecutive_failures = diverged ? 0 : s->consecutive_failures + 1;
+    if (s->consecutive_failures < MAX_FAILURES || s->a.keep_going)
+        return YK_OK;
+    return yk_fail(
+        YK_ELOST,
+        "%d runs in a row failed, so the sweep ends. Fix the error and run the same command again, or use "
+        "--keep-going",
+        MAX_FAILURES);
+}
+
+/* Removes the files of an earlier attempt, unless it is resumed. Fails if another process is writing there. */
+static yk_status clear_run(const sweep *s, size_t i, bool resume)
+{
+    yk_lock *lock;
+    const char *name = s->plan.run[i].directory;
+    yk_status st = resume ? YK_OK : yk_dir_make_in(s->path, name);
+    if (!st && !(st = yk_run_dir_acquire(s->directory[i], &lock))) {
+        st = resume ? YK_OK : yk_run_dir_clear(s->path, name, false);
+        yk_lock_release(lock);
+    }
+    return st;
+}
+
+/* Whether run i, that was started, has a checkpoint to resume from. */
+static bool can_resume(const sweep *s, size_t i, yk_sweep_run_state state)
+{
+    char *checkpoint = NULL;
+    const bool can = state == YK_SWEEP_RUN_INCOMPLETE &&
+                     yk_checkpoint_find(s->directory[i], &checkpoint) == YK_OK && checkpoint;
+    free(checkpoint);
+    return can;
+}
+
+static yk_status run_one(sweep *s, size_t i, bool resume)
+{
+    yk_argv command = {0};
+    child c = {0};
+    char *file = yk_sweep_dir_path(s->path, &s->plan.run[i], "summary.json");
+    yk_status st = file ? clear_run(s, i, resume) : YK_ESYSTEM;
+    if (!st)
+        st = make_command(s, i, resume, &command);
+    s->at = i;
+    s->began = yk_now();
+    if (s->plan.file.drop_models)
+        setenv("YK_DROP_MODEL", "1", 1); /* a finished run writes no checkpoint */
+    if (!st)
+        st = yk_remove_in(s->directory[i], "summary.json"); /* from before it was stopped */
+    if (!st)
+        st = run_program(s, command.arg, s->directory[i], resume, &c);
+    yk_progress_end();
+    json_t *summary = st ? NULL : json_load_file(file, 0, NULL);
+    /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
+    const bool stopped = yk_cli_stop && (c.status == 0 || c.status > 128);
+    if (summary && c.status == 0) {
+        yk_sweep_result_take(&s->result[i], json_incref(summary));
+        s->consecutive_failures = 0;
+        if (s->result[i].state == YK_SWEEP_DONE) {
+            s->took[i] = c.seconds;
+            report_done(s, i);
+            if (s->plan.file.drop_models)
+                st = yk_run_dir_clear(s->path, s->plan.run[i].directory, true);
+        }
+    } else if (!st && !stopped) {
+        st = record_failure(s, i, &c, json_is_true(json_object_get(summary, "diverged")));
+    }
+    json_decref(summary);
+    yk_argv_fini(&command);
+    free(file);
+    return st;
+}
+
+/* Saves the results, even after a failure, and keeps its error text. */
+static yk_status save_at_end(const sweep *s, yk_status st)
+{
+    char *error = st ? strdup(yk_error()) : NULL;
+    yk_status saved = yk_sweep_table_save(&s->plan, s->result, s->path);
+    if (st && error)
+        yk_fail(st, "%s", error);
+    free(error);
+    return st ? st : saved;
+}
+
+/* Finds complete runs first, to estimate the remaining time. */
+static yk_status find_complete(sweep *s)
+{
+    yk_status st = YK_OK;
+    size_t found = 0;
+    for (size_t i = 0; !st && i < s->plan.nruns; i++) {
+        json_t *summary;
+        st = yk_sweep_dir_find(s->path, &s->plan.run[i], s->plan.file.halving, &s->state[i], &summary);
+        if (s->plan.file.halving) {
+            json_decref(summary); /* the rungs have their own */
+            summary = NULL;
+        }
+        if (summary) {
+            yk_sweep_result_take(&s->result[i], summary);
+            const double took = yk_sweep_result_number(&s->result[i], "seconds") +
+                                yk_sweep_result_number(&s->result[i], "load_seconds");
+            s->took[i] = took > 0.0 ? took : 1e-3;
+            found++;
+        } else if (!st && s->state[i] == YK_SWEEP_RUN_DIFFERENT && !s->a.force)
+            st = yk_fail(YK_EUSAGE,
+                         "%s/%s: the options of this run differ from the plan; --force trains it again",
+                         s->path, s->plan.run[i].directory);
+    }
+    if (!st && found)
+        yk_note("%zu of %zu runs are already complete, in %s", found, s->plan.nruns, s->path);
+    return st;
+}
+
+/* ---- search = halving ---- */
+
+/* The mean loss of the seeds of a combination; infinity: one has failed or diverged. */
+static double loss_of(const sweep *s, size_t point)
+{
+    static const char *const names[] = {"validation_loss", "test_loss", "train_loss"};
+    double sum = 0.0;
+    for (size_t i = point; i < s->plan.nruns; i += s->plan.npoints) {
+        double loss = (double)NAN;
+        for (int k = 0; k < 3 && !isfinite(loss); k++)
+            loss = yk_sweep_result_number(&s->result[i], names[k]);
+        sum += s->result[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
+    }
+    return sum;
+}
+
+/* Trains run i to the end of this rung, unless an earlier sweep has. */
+static yk_status run_rung(sweep *s, size_t i, int rung)
+{
+    const yk_sweep_run *run = &s->plan.run[i];
+    char name[32];
+    snprintf(name, sizeof name, "rung-%d.json", rung);
+    char *file = yk_sweep_dir_path(s->path, run, name);
+    const bool same =
+        rung > 1 || s->state[i] == YK_SWEEP_RUN_INCOMPLETE || s->state[i] == YK_SWEEP_RUN_COMPLETE;
+    yk_status st = file ? YK_OK : YK_ESYSTEM;
+    json_t *summary = !st && same ? json_load_file(file, 0, NULL) : NULL;
+    if (summary) {
+        yk_sweep_result_take(&s->result[i], summary);
+    } else if (!st && !(st = run_one(s, i, same && can_resume(s, i, YK_SWEEP_RUN_INCOMPLETE))) &&
+               s->result[i].state == YK_SWEEP_DONE) {
+        char *text = json_dumps(s->result[i].summary, 0);
+        st = text ? yk_file_save(s->directory[i], name, "%s\n", text) : YK_ESYSTEM;
+        free(text);
+    }
+    s->result[i].rung = rung;
+    free(file);
+    return st;
+}
+
+/* Moves the best `keep` of n combinations to the front; returns how many have a loss. */
+static size_t select_best(const sweep *s, size_t *point, size_t n, size_t keep)
+{
+    size_t good = 0;
+    for (; good < keep; good++) {
+        size_t best = good;
+        for (size_t i = good + 1; i < n; i++)
+            best = loss_of(s, point[i]) < loss_of(s, point[best]) ? i : best;
+        if (!isfinite(loss_of(s, point[best])))
+            break;
+        const size_t other = point[good];
+        point[good] = point[best];
+        point[best] = other;
+    }
+    return good;
+}
+
+/* Rungs after the first one: as many as halve the combinations to one, but each with at least one epoch or step. */
+static int count_rungs(sweep *s, size_t n)
+{
+    int rungs = 0;
+    for (; (size_t)1 << rungs < n; rungs++) {
+        s->divisor = (int64_t)2 << rungs;
+        for (size_t i = 0; i < s->plan.nruns; i++)
+            if ((s->plan.run[i].steps ? s->plan.run[i].steps : s->plan.run[i].epochs) < s->divisor)
+                return rungs;
+    }
+    return rungs;
+}
+
+/* Whether the time of a rung is over. The first one trains n combinations for a part of their length, the others each train half as much. */
+static bool is_over(const sweep *s, double started, int rung, int rungs)
+{
+    const double share = rung == 1 ? 2.0 / (2.0 + rungs) : 1.0;
+    return s->plan.file.seconds && yk_now() - started > share * (double)s->plan.file.seconds;
+}
+
+static yk_status halve(sweep *s, size_t *point, size_t n)
+{
+    const double started = yk_now();
+    const int rungs = count_rungs(s, n);
+    yk_status st = YK_OK;
+    if (!rungs && n > 1)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: search = halving begins with a part of each run: set epochs, steps or examples to more",
+            s->plan.file.path);
+    for (int rung = 1; !st && n && rung <= rungs + 1; rung++) {
+        size_t done = 0;
+        s->divisor = (int64_t)1 << (rungs + 1 - rung);
+        yk_note("rung %d of %d: %zu combination%s, 1/%lld of each run", rung, rungs + 1, n, yk_plural(n),
+                (long long)s->divisor);
+        for (; !st && !yk_cli_stop && done < n && !is_over(s, started, rung, rungs); done++)
+            for (size_t i = point[done]; !st && !yk_cli_stop && i < s->plan.nruns; i += s->plan.npoints)
+                st = run_rung(s, i, rung);
+        if (st || yk_cli_stop || (done < n && rung > 1))
+            break; /* the time is over */
+        s->searched = rung == rungs + 1;
+        n = select_best(s, point, done, (done + 1) / 2);
+        if (!st)
+            st = yk_sweep_table_save(&s->plan, s->result, s->path);
+    }
+    return st;
+}
+
+/* All combinations, or a random sample of them. */
+static yk_status train_halving(sweep *s)
+{
+    const yk_sweep_file *f = &s->plan.file;
+    const size_t all = s->plan.npoints, max = f->max_points ? (size_t)f->max_points : all;
+    const yk_perm order = yk_perm_make(all, 1);
+    size_t *point = calloc(all, sizeof *point);
+    if (!point)
+        return yk_fail_memory(all * sizeof *point, "the combinations");
+    for (size_t i = 0; i < all; i++)
+        point[i] = max < all || f->seconds ? (size_t)yk_perm_at(&order, i) : i;
+    const yk_status st = halve(s, point, max < all ? max : all);
+    free(point);
+    return st;
+}
+
+static yk_status train(sweep *s)
+{
+    yk_status st = find_complete(s);
+    if (st)
+        return st;
+    double saved = yk_now();
+    /* the next run does not wait until somebody has seen the page of this one */
+    setenv("YK_HTTP_WAIT", "0", 0);
+    if (s->plan.file.halving)
+        st = train_halving(s);
+    for (size_t i = 0; !s->plan.file.halving && !st && !yk_cli_stop && i < s->plan.nruns; i++) {
+        if (s->state[i] == YK_SWEEP_RUN_COMPLETE)
+            continue;
+        const bool resume = can_resume(s, i, s->state[i]);
+        if (resume)
+            yk_note("run %zu of %zu: resuming %s", i + 1, s->plan.nruns, s->plan.run[i].label);
+        st = run_one(s, i, resume);
+        if (!st && yk_now() - saved > SAVE_SECONDS) { /* for users who read the tables during the sweep */
+            st = yk_sweep_table_save(&s->plan, s->result, s->path);
+            saved = yk_now();
+        }
+    }
+    st = save_at_end(s, st);
+    return st == YK_ESTOP ? YK_OK : st;
+}
+
+/* ---- results ---- */
+
+/* All results are saved and printed: a failure is only a warning, and a signal may end the program. */
+static yk_status write_report(const sweep *s, size_t done)
+{
+    size_t n = 0;
+    char *page = NULL, **run = calloc(done, sizeof *run);
+    if (!run || asprintf(&page, "%s/report.html", s->path) < 0) {
+        free(run);
+        return yk_fail_memory(done * sizeof *run, "the report");
+    }
+    for (size_t i = 0; i < s->plan.nruns; i++)
+        if (s->result[i].state == YK_SWEEP_DONE)
+            run[n++] = s->directory[i];
+    const yk_report report = {.paths = run, .n = n, .out = page, .title = s->plan.file.name};
+    yk_report_result result = {0};
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (yk_report_make(&report, &result))
+        yk_warn("cannot write the report: %s", yk_error());
+    else
+        yk_note("report: %s", page);
+    free(result.out);
+    free(run);
+    free(page);
+    return YK_OK;
+}
+
+static yk_status print_results(const sweep *s)
+{
+    if (s->a.json) {
+        char *text = yk_sweep_table_json(&s->plan, s->result, false);
+        if (!text)
+            return YK_ESYSTEM;
+        yk_failure_print_text(text); /* instead of an object for a failure */
+        free(text);
+    } else {
+        yk_sweep_table_print(&s->plan, s->result, stdout);
+    }
+    return yk_cli_flush();
+}
+
+/* Prints the command that continues the sweep. */
+static void print_resume_command(const sweep *s, size_t done)
+{
+    const arguments *a = &s->a;
+    yk_text t = {0};
+    yk_text_print(&t, "yoke sweep %s%s%s", a->file, a->quick ? " --quick" : "", a->force ? " --force" : "");
+    for (size_t i = 0; i < a->nsets; i++)
+        yk_text_print(&t, " --set '%s'", a->set[i]);
+    if (a->out)
+        yk_text_print(&t, " --out %s", a->out);
+    if (!t.status)
+        yk_note("stopped by a signal: %zu of %zu runs are complete; continue with: %s", done, s->plan.nruns,
+                t.s);
+    yk_text_fini(&t);
+}
+
+/* Prints the table, even after a failure, and returns the exit status. */
+static int finish(const sweep *s, yk_status st)
+{
+    size_t done = 0, failed = 0, diverged = 0, warned = 0;
+    yk_status printed = s->a.json ? print_results(s) : YK_OK;
+    if (st)
+        yk_cli_exit(st);
+    for (size_t i = 0; i < s->plan.nruns; i++) {
+        warned += json_array_size(json_object_get(s->result[i].summary, "warnings")) > 0;
+        done += s->result[i].state == YK_SWEEP_DONE;
+        failed += yk_sweep_result_failed(&s->result[i]);
+        diverged += s->result[i].state == YK_SWEEP_DIVERGED;
+    }
+    if (done && !s->a.json)
+        printed = print_results(s);
+    if (!printed && warned)
+        yk_note("%zu run%s warnings: see the report, or log.txt in the run directory", warned,
+                warned == 1 ? " has" : "s have");
+    if (!printed && done && !yk_cli_stop && !s->a.no_report)
+        printed = write_report(s, done);
+    if (printed)
+        return yk_cli_exit(printed);
+    if (st)
+        return yk_status_exit(st);
+    if (yk_cli_stop && done + failed < s->plan.nruns)
+        print_resume_command(s, done);
+    else if (failed && !s->searched)
+        return yk_cli_exit(yk_fail(YK_ELOST, "%zu of %zu runs failed; %s/runs.csv lists the errors; %s",
+                                   failed, s->plan.nruns, s->path,
+                                   diverged == failed
+                                       ? "they diverged, so the same command does not repeat them"
+                                   : diverged ? "the same command repeats those that did not diverge"
+                                              : "the same command runs them again"));
+    return s->searched || done == s->plan.nruns ? 0 : yk_status_exit(YK_ELOST);
+}
+
+/* ---- --dry-run ---- */
+
+/* The number of training examples if it is known without reading the data; else 0. The last answer is cached: most sweeps
+ * have one data set. */
+static uint64_t examples_in(const yk_config *c)
+{
+    static const char *spec;
+    static uint64_t answer;
+    yk_source *source;
+    if (spec && strcmp(spec, c->data) == 0)
+        return answer;
+    yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
+    spec = c->data;
+    answer = 0;
+    if (yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &source)) {
+        yk_warn("%s", yk_error());
+        return 0;
+    }
+    answer = source->examples;
+    yk_source_free(source);
+    return answer;
+}
+
+static yk_status describe(const sweep *s)
+{
+    const yk_sweep_plan *p = &s->plan;
+    double total = 0.0, examples = 0.0;
+    bool known = true;
+    for (size_t i = 0; i < p->nruns; i++) {
+        const yk_sweep_run *r = &p->run[i];
+        yk_hold_out h = {0};
+        if (r->config.validation)
+            (void)yk_hold_out_parse(r->config.validation, &h);
+        const double trained = r->steps ? 0.0 : (1.0 - h.fraction) * (double)examples_in(&r->config);
+        int64_t steps = yk_sweep_run_steps(r, (uint64_t)trained);
+        yk_sweep_run_state state;
+        json_t *summary = NULL;
+        if (access(s->path, F_OK) || yk_sweep_dir_find(s->path, r, p->file.halving, &state, &summary))
+            state = YK_SWEEP_RUN_MISSING;
+        json_decref(summary);
+        char amount[64];
+        if (steps)
+            snprintf(amount, sizeof amount, "%lld step%s", (long long)steps, yk_plural(steps));
+        else
+            snprintf(amount, sizeof amount, "%lld epoch%s", (long long)r->epochs, yk_plural(r->epochs));
+        printf("%4zu  %-16s %s%s\n", i + 1, amount, r->label,
+               state == YK_SWEEP_RUN_COMPLETE ? "   (complete)"
+               : can_resume(s, i, state)      ? "   (stopped)"
+                                              : "");
+        known &= steps > 0;
+        total += (double)steps;
+        examples += (double)steps * yk_sweep_examples_per_step(r);
+    }
+    printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, yk_plural(p->nruns), p->npoints,
+           yk_plural(p->npoints), (long long)p->file.repeats, yk_plural(p->file.repeats), s->path);
+    if (known)
+        printf(": %s %.0f step%s and %.0f example%s in total\n", p->file.halving ? "at most" : "about", total,
+               total == 1.0 ? "" : "s", examples, examples == 1.0 ? "" : "s");
+    else
+        printf("; the number of steps of some runs is not known in advance\n");
+    return yk_cli_flush();
+}
+
+/* ---- the command ---- */
 
 static void add_setting(const yk_argument *argument, const char *value)
 {
@@ -90,189 +755,35 @@ static void parse(int argc, char **argv, arguments *a)
         yk_usage_error("FILE is missing: see yoke sweep --help, and experiments/ for examples");
 }
 
-/* ---- results ---- */
-
-/* All results are saved and printed: a failure is only a warning, and a signal may end the program. */
-static yk_status write_report(const yk_sweep *s, size_t done)
+static yk_status set_up(sweep *s)
 {
-    size_t n = 0;
-    char *page = NULL, **run = calloc(done, sizeof *run);
-    if (asprintf(&page, "%s/report.html", s->path) < 0)
-        page = NULL;
-    yk_status st = page && run ? YK_OK : yk_fail_memory(done * sizeof *run, "the report");
-    for (size_t i = 0; !st && i < s->plan.nruns; i++)
-        if (s->result[i].state == YK_SWEEP_DONE) {
-            run[n] = yk_sweep_dir_path(s->path, &s->plan.run[i], NULL);
-            st = run[n++] ? YK_OK : YK_ESYSTEM;
-        }
-    const yk_report report = {.paths = run, .n = n, .out = page, .title = s->plan.file.name};
-    yk_report_result result = {0};
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    if (!st && yk_report_make(&report, &result))
-        yk_warn("cannot write the report: %s", yk_error());
-    else if (!st)
-        yk_note("report: %s", page);
-    free(result.out);
-    for (size_t i = 0; run && i < n; i++)
-        free(run[i]);
-    free(run);
-    free(page);
-    return st;
-}
-
-static yk_status print_results(const yk_sweep *s, bool json)
-{
-    if (json) {
-        char *text = yk_sweep_table_json(&s->plan, s->result, false);
-        if (!text)
-            return YK_ESYSTEM;
-        yk_failure_print_text(text); /* instead of an object for a failure */
-        free(text);
-    } else {
-        yk_sweep_table_print(&s->plan, s->result, stdout);
-    }
-    return yk_cli_flush();
-}
-
-/* Prints the command that continues the sweep. */
-static void print_resume_command(const yk_sweep *s, const arguments *a, size_t done)
-{
-    yk_text t = {0};
-    yk_text_print(&t, "yoke sweep %s%s%s", a->file, a->quick ? " --quick" : "", a->force ? " --force" : "");
-    for (size_t i = 0; i < a->nsets; i++)
-        yk_text_print(&t, " --set '%s'", a->set[i]);
-    if (a->out)
-        yk_text_print(&t, " --out %s", a->out);
-    if (!t.status)
-        yk_note("stopped by a signal: %zu of %zu runs are complete; continue with: %s", done, s->plan.nruns,
-                t.s);
-    yk_text_fini(&t);
-}
-
-/* Prints the table, even after a failure, and returns the exit status. */
-static int finish(const yk_sweep *s, const arguments *a, yk_status st)
-{
-    size_t done = 0, failed = 0, diverged = 0, warned = 0;
-    yk_status printed = a->json ? print_results(s, true) : YK_OK;
-    if (st)
-        yk_cli_exit(st);
-    for (size_t i = 0; i < s->plan.nruns; i++) {
-        warned += json_array_size(json_object_get(s->result[i].summary, "warnings")) > 0;
-        done += s->result[i].state == YK_SWEEP_DONE;
-        failed += yk_sweep_result_failed(&s->result[i]);
-        diverged += s->result[i].state == YK_SWEEP_DIVERGED;
-    }
-    if (done && !a->json)
-        printed = print_results(s, false);
-    if (!printed && warned)
-        yk_note("%zu run%s warnings: see the report, or log.txt in the run directory", warned,
-                warned == 1 ? " has" : "s have");
-    if (!printed && done && !yk_cli_stop && !a->no_report)
-        printed = write_report(s, done);
-    if (printed)
-        return yk_cli_exit(printed);
-    if (st)
-        return yk_status_exit(st);
-    if (yk_cli_stop && done + failed < s->plan.nruns)
-        print_resume_command(s, a, done);
-    else if (failed && !s->searched)
-        return yk_cli_exit(yk_fail(YK_ELOST, "%zu of %zu runs failed; %s/runs.csv lists the errors; %s",
-                                   failed, s->plan.nruns, s->path,
-                                   diverged == failed
-                                       ? "they diverged, so the same command does not repeat them"
-                                   : diverged ? "the same command repeats those that did not diverge"
-                                              : "the same command runs them again"));
-    return s->searched || done == s->plan.nruns ? 0 : yk_status_exit(YK_ELOST);
-}
-
-/* ---- --dry-run ---- */
-
-/* The number of training examples if it is known without reading the data; else 0. The last answer is cached: most sweeps
- * have one data set. */
-static uint64_t examples_in(const yk_config *c)
-{
-    static const char *spec;
-    static uint64_t answer;
-    yk_source *source;
-    if (spec && strcmp(spec, c->data) == 0)
-        return answer;
-    yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
-    spec = c->data;
-    answer = 0;
-    if (yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &source)) {
-        yk_warn("%s", yk_error());
-        return 0;
-    }
-    answer = source->examples;
-    yk_source_free(source);
-    return answer;
-}
-
-static yk_status describe(const yk_sweep *s)
-{
-    const yk_sweep_plan *p = &s->plan;
-    double total = 0.0, examples = 0.0;
-    bool known = true;
-    for (size_t i = 0; i < p->nruns; i++) {
-        const yk_sweep_run *r = &p->run[i];
-        yk_hold_out h = {0};
-        if (r->config.validation)
-            (void)yk_hold_out_parse(r->config.validation, &h);
-        const double trained = r->steps ? 0.0 : (1.0 - h.fraction) * (double)examples_in(&r->config);
-        int64_t steps = yk_sweep_run_steps(r, (uint64_t)trained);
-        yk_sweep_run_state state;
-        json_t *summary = NULL;
-        if (access(s->path, F_OK) || yk_sweep_dir_find(s->path, r, p->file.halving, &state, &summary))
-            state = YK_SWEEP_RUN_MISSING;
-        json_decref(summary);
-        char amount[64];
-        if (steps)
-            snprintf(amount, sizeof amount, "%lld step%s", (long long)steps, yk_plural(steps));
-        else
-            snprintf(amount, sizeof amount, "%lld epoch%s", (long long)r->epochs, yk_plural(r->epochs));
-        printf("%4zu  %-16s %s%s\n", i + 1, amount, r->label,
-               state == YK_SWEEP_RUN_COMPLETE           ? "   (complete)"
-               : yk_sweep_can_resume(s->path, r, state) ? "   (stopped)"
-                                                        : "");
-        known &= steps > 0;
-        total += (double)steps;
-        examples += (double)steps * yk_sweep_examples_per_step(r);
-    }
-    printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, yk_plural(p->nruns), p->npoints,
-           yk_plural(p->npoints), (long long)p->file.repeats, yk_plural(p->file.repeats), s->path);
-    if (known)
-        printf(": %s %.0f step%s and %.0f example%s in total\n", p->file.halving ? "at most" : "about", total,
-               total == 1.0 ? "" : "s", examples, examples == 1.0 ? "" : "s");
-    else
-        printf("; the number of steps of some runs is not known in advance\n");
-    return yk_cli_flush();
-}
-
-/* ---- the command ---- */
-
-static yk_status set_up(yk_sweep *s, const arguments *a)
-{
+    const arguments *a = &s->a;
     yk_status st = yk_sweep_plan_make(a->file, a->quick, a->set, a->nsets, &s->plan);
     if (st)
         return st;
-    s->keep_going = a->keep_going;
-    s->force = a->force;
+    const size_t n = s->plan.nruns;
     if (a->out)
         s->path = strdup(a->out);
     else if (asprintf(&s->path, "runs/%s%s", s->plan.file.name, a->quick ? "-quick" : "") < 0)
         s->path = NULL;
-    s->state = calloc(s->plan.nruns, sizeof *s->state);
-    s->result = calloc(s->plan.nruns, sizeof *s->result);
-    s->took = calloc(s->plan.nruns, sizeof *s->took);
-    return s->path && s->state && s->result && s->took ? YK_OK
-                                                       : yk_fail_memory(s->plan.nruns * 64, "the sweep");
+    s->directory = calloc(n, sizeof *s->directory);
+    s->state = calloc(n, sizeof *s->state);
+    s->result = calloc(n, sizeof *s->result);
+    s->took = calloc(n, sizeof *s->took);
+    if (!s->path || !s->directory || !s->state || !s->result || !s->took)
+        return yk_fail_memory(n * 64, "the sweep");
+    for (size_t i = 0; !st && i < n; i++)
+        st = (s->directory[i] = yk_sweep_dir_path(s->path, &s->plan.run[i], NULL)) ? YK_OK : YK_ESYSTEM;
+    return st;
 }
 
-static void tear_down(yk_sweep *s)
+static void tear_down(sweep *s)
 {
     for (size_t i = 0; s->result && i < s->plan.nruns; i++)
         yk_sweep_result_fini(&s->result[i]);
+    for (size_t i = 0; s->directory && i < s->plan.nruns; i++)
+        free(s->directory[i]);
+    free(s->directory);
     free(s->state);
     free(s->result);
     free(s->took);
@@ -282,22 +793,21 @@ static void tear_down(yk_sweep *s)
 
 int yk_cmd_sweep(int argc, char **argv)
 {
-    arguments a = {0};
-    yk_sweep s = {0};
+    sweep s = {0};
     yk_lock *lock = NULL;
-    parse(argc, argv, &a);
+    parse(argc, argv, &s.a);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     int status;
-    yk_status st = set_up(&s, &a);
-    if (!st && !a.dry_run)
-        st = yk_sweep_dir_open(s.path, &s.plan, a.force, &lock);
-    if (st || a.dry_run) {
+    yk_status st = set_up(&s);
+    if (!st && !s.a.dry_run)
+        st = yk_sweep_dir_open(s.path, &s.plan, s.a.force, &lock);
+    if (st || s.a.dry_run) {
         status = yk_cli_exit(st ? st : describe(&s));
     } else {
         yk_cli_launcher = true;
         yk_cli_catch_signals();
         yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, yk_plural(s.plan.nruns), s.path);
-        status = finish(&s, &a, yk_sweep_train(&s));
+        status = finish(&s, train(&s));
     }
     yk_lock_release(lock);
     tear_down(&s);

@@ -1,6 +1,7 @@
-#include "cli/show_inspection.h"
-
+/* Prints an inspection (data/inspect.h). The text ends with the first records. Images up to 32 pixels wide are drawn, other records
+ * are listed. */
 #include "cli/cli.h"
+
 #include "data/text.h"
 #include "lib/internal.h"
 #include <math.h>

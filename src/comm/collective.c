@@ -4,23 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The root sends a message to each of `count` ranks from `first` on, or (gather) receives one: piece i of `buf`. */
+static yk_status star(yk_comm *c, bool gather, int root, int first, int count, void *buf, size_t bytes,
+                      double seconds, const char *what)
+{
+    const int tag = YK__TAG_COLLECTIVE;
+    if (c->rank != root)
+        return gather ? yk_comm_send_wait(c, root, tag, YK_PURPOSE_CONTROL, buf, bytes, seconds, what)
+                      : yk_comm_recv_wait(c, root, tag, YK_PURPOSE_CONTROL, buf, bytes, seconds, what);
+    yk_op *op = calloc((size_t)count, sizeof *op);
+    if (!op)
+        return yk_fail_memory((size_t)count * sizeof *op, "messages");
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < count; i++)
+        if (first + i != root)
+            st = gather ? yk_comm_recv(c, first + i, tag, YK_PURPOSE_CONTROL, (char *)buf + (size_t)i * bytes,
+                                       bytes, &op[i])
+                        : yk_comm_send(c, first + i, tag, YK_PURPOSE_CONTROL, buf, bytes, &op[i]);
+    if (!st)
+        st = yk_comm_wait(c, op, count, seconds, what);
+    free(op);
+    return st;
+}
+
 yk_status yk_comm_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
                          const char *what)
 {
-    if (c->rank != 0)
-        return yk_comm_send_wait(c, 0, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, mine, bytes, seconds, what);
-    yk_op *op = calloc((size_t)c->size, sizeof *op);
-    if (!op)
-        return yk_fail_memory((size_t)c->size * sizeof *op, "messages");
-    yk_status st = YK_OK;
-    memcpy(all, mine, bytes);
-    for (int i = 1; !st && i < c->size; i++)
-        st = yk_comm_recv(c, i, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, (char *)all + (size_t)i * bytes,
-                          bytes, &op[i]);
-    if (!st)
-        st = yk_comm_wait(c, op, c->size, seconds, what);
-    free(op);
-    return st;
+    if (c->rank == 0)
+        memcpy(all, mine, bytes);
+    return star(c, true, 0, 0, c->size, c->rank ? (void *)(uintptr_t)mine : all, bytes, seconds, what);
 }
 
 void yk_comm_pieces_free(yk_comm_pieces *p)
@@ -68,19 +80,7 @@ yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, vo
         if (st)
             return st;
     }
-    if (c->rank != root)
-        return yk_comm_recv_wait(c, root, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, buf, bytes, seconds, what);
-    yk_op *op = calloc((size_t)count, sizeof *op);
-    if (!op)
-        return yk_fail_memory((size_t)count * sizeof *op, "messages");
-    yk_status st = YK_OK;
-    for (int i = 0; !st && i < count; i++)
-        if (first + i != root)
-            st = yk_comm_send(c, first + i, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, buf, bytes, &op[i]);
-    if (!st)
-        st = yk_comm_wait(c, op, count, seconds, what);
-    free(op);
-    return st;
+    return star(c, false, root, first, count, buf, bytes, seconds, what);
 }
 
 yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what)

@@ -300,11 +300,6 @@ int yk_comm_ranks_here(const yk_comm *c, int first, int count)
     return n;
 }
 
-int64_t yk_comm_pid(const yk_comm *c, int peer)
-{
-    return c->address[peer].pid;
-}
-
 bool yk_comm_is_lost(const yk_comm *c, int peer)
 {
     if (peer == c->rank)

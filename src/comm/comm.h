@@ -132,7 +132,6 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
 
 /* Whether all processes of the job are on this host, and the user wants shared memory. */
 bool yk_comm_on_one_host(const yk_comm *c);
-int64_t yk_comm_pid(const yk_comm *c, int peer); /* of a rank of the job, on its host */
 
 /* The state of a process on this host: 'X' dead, 'T' stopped by a signal, else alive. 0: not known. */
 char yk_comm_state(const yk_comm *c, int peer);

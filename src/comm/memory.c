@@ -1,5 +1,6 @@
 #include "comm/memory.h"
 
+#include "comm/comm_internal.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,42 +35,35 @@ char *yk_memory_open(int64_t pid, int64_t descriptor, size_t bytes)
     return p;
 }
 
-/* Sends a number of each rank to all ranks. */
-static yk_status all_gather(yk_comm *comm, int64_t mine, int64_t *all, double seconds)
-{
-    return yk_comm_all_gather(comm, &mine, sizeof mine, all, seconds, "shared memory");
-}
-
 yk_status yk_shared_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_shared_memory *out)
 {
-    const int n = yk_comm_size(comm), me = yk_comm_rank(comm);
+    typedef struct {
+        int64_t bytes, fd; /* fd < 0: not possible */
+    } part;
+    const int n = comm->size, me = comm->rank;
     *out = (yk_shared_memory){.n = n, .bytes = bytes};
     if (!yk_comm_on_one_host(comm))
         return YK_OK;
-    int64_t *all = calloc((size_t)n, sizeof *all);
+    part *all = calloc((size_t)n, sizeof *all);
     out->at = calloc((size_t)n, sizeof *out->at);
     if (!all || !out->at) {
         free(all);
         yk_shared_memory_free(out);
         return yk_fail_memory((size_t)n * sizeof *all, "shared memory");
     }
-    yk_status st = all_gather(comm, (int64_t)bytes, all, seconds);
-    bool ok = !st && bytes > 0;
-    for (int r = 0; r < n; r++)
-        ok &= all[r] == all[0];
-    const int fd = ok ? create_own(bytes) : -1;
-    if (!st)
-        st = all_gather(comm, fd, all, seconds);
-    ok &= !st;
+    const part mine = {(int64_t)bytes, bytes ? create_own(bytes) : -1};
+    yk_status st = yk_comm_all_gather(comm, &mine, sizeof mine, all, seconds, "shared memory");
+    int64_t ok = !st;
     for (int r = 0; ok && r < n; r++)
-        ok = (out->at[r] = r == me ? yk_memory_map(fd, bytes)
-                                   : yk_memory_open(yk_comm_pid(comm, r), all[r], bytes)) != NULL;
+        ok = all[r].bytes == all[0].bytes &&
+             (out->at[r] = r == me ? yk_memory_map((int)mine.fd, bytes)
+                                   : yk_memory_open(comm->address[r].pid, all[r].fd, bytes)) != NULL;
     if (!st)
-        st = all_gather(comm, ok, all, seconds); /* then the descriptors can be closed */
+        st = yk_comm_all_gather(comm, &ok, sizeof ok, all, seconds, "shared memory"); /* then close */
     for (int r = 0; r < n; r++)
-        ok &= all[r] == 1;
-    if (fd >= 0)
-        close(fd);
+        ok &= ((int64_t *)all)[r];
+    if (mine.fd >= 0)
+        close((int)mine.fd);
     free(all);
     if (st || !ok)
         yk_shared_memory_free(out);

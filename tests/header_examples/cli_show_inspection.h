@@ -1,1 +1,0 @@
-extern yk_inspection inspection;
