@@ -95,40 +95,6 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 
 /* ---- output ---- */
 
-static size_t payload_of(const yk__output *o)
-{
-    return o->request ? o->request->bytes : 0;
-}
-
-static size_t output_bytes(const yk__native_peer *p, const yk__output *o)
-{
-    return sizeof o->header + (o->request ? payload_of(o) + overhead(p) : 0);
-}
-
-/* The parts of a frame that can be sent now: header and bytes, or the CRC, which is computed while they are sent. */
-static int parts_of(yk__output *o, size_t crc_bytes, struct iovec *part)
-{
-    const size_t begin = sizeof o->header, end = begin + payload_of(o), at = o->sent;
-    int n = 0;
-    if (at < begin)
-        part[n++] = (struct iovec){(char *)&o->header + at, begin - at};
-    if (at < end && payload_of(o)) {
-        const size_t from = at > begin ? at - begin : 0, left = end - begin - from;
-        part[n++] = (struct iovec){o->request->buf + from, left < PIECE ? left : PIECE};
-    }
-    if (at >= begin && at >= end)
-        part[n++] = (struct iovec){(char *)&o->crc + (at - end), crc_bytes - (at - end)};
-    return n;
-}
-
-static void finish_output(yk__native_peer *p, yk__output *o)
-{
-    TAILQ_REMOVE(&p->outputs, o, entry);
-    if (o->request)
-        o->request->done = true;
-    free(o);
-}
-
 /* May be called again, if nothing could be sent. */
 static void begin_output(yk__native_peer *p, yk__output *o)
 {
@@ -139,16 +105,29 @@ static void begin_output(yk__native_peer *p, yk__output *o)
     if (!p->shares_memory)
         o->header.crc = yk_crc32c(&o->header, sizeof o->header);
     o->crc = ~0u;
+    o->left[0] = (struct iovec){&o->header, sizeof o->header};
+    if (o->request) {
+        o->left[1] = (struct iovec){o->request->buf, o->request->bytes};
+        o->left[2] = (struct iovec){&o->crc, overhead(p)};
+    }
 }
 
-/* Counts what was sent, and adds its bytes to the CRC, while they are in the cache. */
-static void advance(yk__native_peer *p, yk__output *o, size_t sent)
+/* Sends header and bytes, or the CRC, to which bytes are added when they were sent, while they are in the cache. */
+static size_t send_some(const yk__native *t, yk__native_peer *p, yk__output *o)
 {
-    const size_t begin = sizeof o->header, end = begin + payload_of(o);
-    const size_t from = o->sent > begin ? o->sent : begin, to = o->sent + sent < end ? o->sent + sent : end;
-    if (!p->shares_memory && to > from)
-        o->crc = yk_crc32c_add(o->crc, o->request->buf + (from - begin), to - from);
-    o->sent += sent;
+    const int first = o->left[0].iov_len || o->left[1].iov_len ? 0 : 2;
+    struct iovec now[2] = {o->left[first], o->left[1]};
+    const int n = now[1].iov_len ? 2 : 1;
+    now[1].iov_len = now[1].iov_len < PIECE ? now[1].iov_len : PIECE;
+    const size_t sent = p->shares_memory ? ring_write(t, p, now, n) : socket_write(p, now, n);
+    for (size_t i = (size_t)first, k, rest = sent; rest; i++, rest -= k) {
+        struct iovec *left = &o->left[i];
+        k = rest < left->iov_len ? rest : left->iov_len;
+        if (i == 1 && !p->shares_memory)
+            o->crc = yk_crc32c_add(o->crc, left->iov_base, k);
+        *left = (struct iovec){(char *)left->iov_base + k, left->iov_len - k};
+    }
+    return sent;
 }
 
 /* Sends as much as possible. */
@@ -156,16 +135,18 @@ static void pump_out(yk__native *t, yk__native_peer *p)
 {
     yk__output *o;
     while (!p->broken && !p->left && (o = TAILQ_FIRST(&p->outputs))) {
-        struct iovec part[2];
-        if (o->sent == 0)
+        if (!o->begun)
             begin_output(p, o);
-        const int n = parts_of(o, overhead(p), part);
-        const size_t sent = p->shares_memory ? ring_write(t, p, part, n) : socket_write(p, part, n);
-        advance(p, o, sent);
-        if (o->sent == output_bytes(p, o))
-            finish_output(p, o);
-        else if (!sent)
+        const size_t sent = send_some(t, p, o);
+        o->begun |= sent > 0;
+        if (!o->left[0].iov_len && !o->left[1].iov_len && !o->left[2].iov_len) {
+            TAILQ_REMOVE(&p->outputs, o, entry);
+            if (o->request)
+                o->request->done = true;
+            free(o);
+        } else if (!sent) {
             break;
+        }
     }
     const bool blocked = !TAILQ_EMPTY(&p->outputs) && !p->broken && !p->left;
     if (blocked && !p->blocked)
@@ -758,7 +739,7 @@ static void native_abandon(void *self)
     yk__native *t = self;
     for (int i = 0; i < t->npeers; i++) {
         const yk__output *first = TAILQ_FIRST(&t->peer[i].outputs);
-        const bool usable = (!first || !first->sent) && !is_lost(t, &t->peer[i]);
+        const bool usable = (!first || !first->begun) && !is_lost(t, &t->peer[i]);
         clear_peer(t, &t->peer[i]);
         t->peer[i].broken = !usable; /* to say that the job ends */
     }

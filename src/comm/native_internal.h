@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
+#include <sys/uio.h>
 
 /* native_ring.c: memory with one ring per sender */
 
@@ -111,7 +112,8 @@ typedef struct yk__output {
     TAILQ_ENTRY(yk__output) entry;
     yk__frame header;
     yk__message *request; /* whose bytes follow; NULL: none */
-    size_t sent;          /* of header, bytes and CRC */
+    bool begun;           /* a part of it was sent */
+    struct iovec left[3]; /* of header, bytes and CRC */
     uint32_t crc;         /* of the bytes so far */
 } yk__output;
 TAILQ_HEAD(yk__outputs, yk__output);
