@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     yk__native *t;
     if (yk__native_create(NULL, 2, &t))
         abort();
-    t->rank = 0;
-    t->size = 2;
+    t->job.rank = 0;
+    t->job.size = 2;
     if (yk__native_add_peer(t, -1, &hello) || yk__native_add_peer(t, -1, &hello))
         abort();
     t->segment = empty_segment(&here);

@@ -20,8 +20,9 @@ static const unsigned char token[YK_TOKEN_BYTES] = "a token for tests", other_to
 /* ---- processes ---- */
 
 typedef struct {
-    yk_native_config config;
-    char master[64];
+    yk_rendezvous at;
+    double timeout;
+    bool sockets;
     yk_status (*rank_main)(const yk_transport *t, int rank, int size);
 } job;
 
@@ -40,24 +41,21 @@ static int free_port(int *fd_out)
 static void unix_master(job *j)
 {
     static int number;
-    snprintf(j->master, sizeof j->master, "unix:yoke-test-%d-%d", (int)getpid(), number++);
+    snprintf(j->at.master, sizeof j->at.master, "unix:yoke-test-%d-%d", (int)getpid(), number++);
 }
 
 static int run_rank(const job *j, int rank)
 {
-    yk_native_config c = j->config;
+    yk_rendezvous c = j->at;
     yk_transport t;
     yk_world world;
     c.rank = rank;
-    c.master = j->master;
     c.listen_fd = rank == 0 ? c.listen_fd : -1;
     alarm(60);
-    yk_status st = yk_native_create(&c, &t);
+    yk_status st = yk_native_create(&c, j->timeout, j->sockets, &t);
     const int code = st ? 0 : t.ops->start(t.self, &world);
     if (code) {
-        char text[300];
-        t.ops->error_text(t.self, code, text, sizeof text);
-        st = yk_fail(YK_ELOST, "%s", text);
+        st = code <= YK_TRANSPORT_STATUS ? (yk_status)(YK_TRANSPORT_STATUS - code) : YK_ELOST;
     }
     if (!st)
         st = j->rank_main(&t, rank, c.size);
@@ -80,9 +78,9 @@ static pid_t fork_rank(const job *j, int rank)
 static void run(job *j, int *status)
 {
     pid_t pid[64];
-    for (int r = 0; r < j->config.size; r++)
+    for (int r = 0; r < j->at.size; r++)
         pid[r] = fork_rank(j, r);
-    for (int r = 0; r < j->config.size; r++)
+    for (int r = 0; r < j->at.size; r++)
         waitpid(pid[r], &status[r], 0);
 }
 
@@ -90,7 +88,7 @@ static void run_all_well(job *j)
 {
     int status[64];
     run(j, status);
-    for (int r = 0; r < j->config.size; r++)
+    for (int r = 0; r < j->at.size; r++)
         assert_int_equal(status[r], 0);
 }
 
@@ -100,7 +98,7 @@ static void test_shared_memory(void **state)
 {
     (void)state;
     for (int size = 2; size <= 5; size += 3) {
-        job j = {.config = {.size = size, .timeout = 30.0, .listen_fd = -1}, .rank_main = conform};
+        job j = {.at = {.size = size, .listen_fd = -1}, .timeout = 30.0, .rank_main = conform};
         unix_master(&j);
         run_all_well(&j);
     }
@@ -109,7 +107,7 @@ static void test_shared_memory(void **state)
 static void test_unix_sockets(void **state)
 {
     (void)state;
-    job j = {.config = {.size = 4, .timeout = 30.0, .listen_fd = -1, .sockets = true}, .rank_main = conform};
+    job j = {.at = {.size = 4, .listen_fd = -1}, .timeout = 30.0, .sockets = true, .rank_main = conform};
     unix_master(&j);
     run_all_well(&j);
 }
@@ -118,9 +116,10 @@ static void test_tcp(void **state)
 {
     (void)state;
     int fd;
-    job j = {.config = {.size = 4, .timeout = 30.0, .token = token, .sockets = true}, .rank_main = conform};
-    snprintf(j.master, sizeof j.master, "127.0.0.1:%d", free_port(&fd));
-    j.config.listen_fd = fd;
+    job j = {.at = {.size = 4, .has_token = true}, .timeout = 30.0, .sockets = true, .rank_main = conform};
+    snprintf(j.at.master, sizeof j.at.master, "127.0.0.1:%d", free_port(&fd));
+    j.at.listen_fd = fd;
+    memcpy(j.at.token, token, sizeof token);
     run_all_well(&j);
     close(fd);
 }
@@ -170,8 +169,7 @@ static void test_death(void **state)
     (void)state;
     for (int sockets = 0; sockets < 2; sockets++) {
         int status[3];
-        job j = {.config = {.size = 3, .timeout = 30.0, .listen_fd = -1, .sockets = sockets},
-                 .rank_main = dies};
+        job j = {.at = {.size = 3, .listen_fd = -1}, .timeout = 30.0, .sockets = sockets, .rank_main = dies};
         unix_master(&j);
         run(&j, status);
         assert_int_equal(status[0], 0);
@@ -217,7 +215,7 @@ static yk_status reads_memory(const yk_transport *t, int rank, int size)
 static void test_memory_of_sender(void **state)
 {
     (void)state;
-    job j = {.config = {.size = 2, .timeout = 30.0, .listen_fd = -1}, .rank_main = reads_memory};
+    job j = {.at = {.size = 2, .listen_fd = -1}, .timeout = 30.0, .rank_main = reads_memory};
     assert_int_equal(pipe(release), 0);
     unix_master(&j);
     run_all_well(&j);
@@ -249,7 +247,7 @@ static void test_abort(void **state)
 {
     (void)state;
     int status[3];
-    job j = {.config = {.size = 3, .timeout = 30.0, .listen_fd = -1}, .rank_main = aborts};
+    job j = {.at = {.size = 3, .listen_fd = -1}, .timeout = 30.0, .rank_main = aborts};
     unix_master(&j);
     run(&j, status);
     assert_int_equal(status[0], 0);
@@ -269,18 +267,15 @@ static yk_status nothing(const yk_transport *t, int rank, int size)
 static void test_missing_rank(void **state)
 {
     (void)state;
-    char text[300];
     yk_transport t;
     yk_world world;
-    job j = {.config = {.rank = 0, .size = 3, .timeout = 0.5, .listen_fd = -1}, .rank_main = nothing};
+    job j = {.at = {.rank = 0, .size = 3, .listen_fd = -1}, .timeout = 0.5, .rank_main = nothing};
     unix_master(&j);
-    j.config.master = j.master;
     const pid_t pid = fork_rank(&j, 1);
-    assert_int_equal(yk_native_create(&j.config, &t), YK_OK);
+    assert_int_equal(yk_native_create(&j.at, j.timeout, j.sockets, &t), YK_OK);
     const int code = t.ops->start(t.self, &world);
     assert_true(code);
-    t.ops->error_text(t.self, code, text, sizeof text);
-    assert_non_null(strstr(text, "rank 2 did not connect within"));
+    assert_non_null(strstr(yk_error(), "rank 2 did not connect within"));
     t.ops->stop(t.self);
     waitpid(pid, NULL, 0);
 }
@@ -299,7 +294,7 @@ static void test_stopped_rank(void **state)
     for (int victim = 0; victim < 3; victim += 2) {
         pid_t pid[3];
         int status;
-        job j = {.config = {.size = 3, .timeout = 30.0, .listen_fd = -1}, .rank_main = nothing};
+        job j = {.at = {.size = 3, .listen_fd = -1}, .timeout = 30.0, .rank_main = nothing};
         unix_master(&j);
         const double began = yk_now();
         for (int r = 0; r < 3; r++) {
@@ -307,13 +302,12 @@ static void test_stopped_rank(void **state)
                 continue;
             yk_transport t;
             pthread_t thread;
-            j.config.rank = r;
-            j.config.master = j.master;
+            j.at.rank = r;
             if (r == 1)
                 usleep(300000);
             if (r == 1 || (r == 2 && victim == 0))
                 _exit(run_rank(&j, r));
-            if (yk_native_create(&j.config, &t) ||
+            if (yk_native_create(&j.at, j.timeout, j.sockets, &t) ||
                 (r == 0 && pthread_create(&thread, NULL, start_and_wait, &t)))
                 _exit(2);
             if (r == victim)

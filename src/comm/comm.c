@@ -104,9 +104,9 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
     const yk_transport t = yk__route(c, &peer);
     if (code == YK_TRANSPORT_STOPPED)
         return yk_fail(YK_EINTERRUPTED, "stopped by a signal to another process before training began");
-    t.ops->error_text(t.self, code, text, sizeof text);
     if (code <= YK_TRANSPORT_STATUS)
-        return yk_fail((yk_status)(YK_TRANSPORT_STATUS - code), "%s", text);
+        return (yk_status)(YK_TRANSPORT_STATUS - code);
+    t.ops->error_text(t.self, code, text, sizeof text);
     return yk_fail(YK_ELOST, "%s: %s%s: %s", t.ops->mpi ? "MPI" : "transport", what, rank, text);
 }
 
@@ -121,14 +121,7 @@ static yk_status choose_transport(const char *run_dir, double timeout, yk_rendez
         yk_note("%s; this job runs without MPI", yk_error());
     if ((st = yk_rendezvous_token(r, run_dir, timeout)))
         return st;
-    const yk_native_config config = {.rank = r->rank,
-                                     .size = r->size,
-                                     .master = r->master,
-                                     .listen_fd = r->listen_fd,
-                                     .token = r->has_token ? r->token : NULL,
-                                     .timeout = timeout,
-                                     .sockets = wants_messages()};
-    return yk_native_create(&config, out);
+    return yk_native_create(r, timeout, wants_messages(), out);
 }
 
 /* MPI_Init may never return; the native transport has a deadline of its own. */
@@ -167,12 +160,7 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
     c->self = t.self;
     if (r.local_size)
         yk_wait_set_share((double)yk_cores() / r.local_size);
-    c->has_token = r.has_token;
-    memcpy(c->token, r.token, sizeof c->token);
-    const char *colon = strncmp(r.master, "unix:", 5) ? strrchr(r.master, ':') : NULL;
-    uint64_t port = 0;
-    if (colon && yk_digits(colon + 1, 65535, &port))
-        c->port = (int)port;
+    c->job = r;
     c->stopped_timeout = timeout;
     st = start_transport(c, startup);
     yk_rendezvous_done(&r, run_dir);

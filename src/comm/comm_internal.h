@@ -26,10 +26,8 @@ struct yk_comm {
     void *self;                  /* the transport's state */
     yk_transport joined;         /* of peers from `size` on (join.c); ops NULL: none */
     yk__joins *joins;            /* the answers to them; NULL: none */
-    int port;                    /* at which rank 0 listened; 0: none */
-    bool asked;                  /* to end the job */
-    bool has_token;              /* of the job */
-    unsigned char token[YK_TOKEN_BYTES];
+    yk_rendezvous job;
+    bool asked;  /* to end the job */
     int servers; /* that this process joined */
     int rank, size;
     double stopped_timeout; /* a process that is stopped for longer is lost */

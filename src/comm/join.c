@@ -67,18 +67,21 @@ static void publish(const yk_comm *c, yk_address *a)
 static void listen_at(yk_comm *c, bool anywhere, const unsigned char *token, yk_address *out)
 {
     char address[YK_ADDRESS_MAX];
+    const char *colon = strncmp(c->job.master, "unix:", 5) ? strrchr(c->job.master, ':') : NULL;
+    const char *port = colon ? colon + 1 : "0";
+    const bool has_port = strcmp(port, "0") != 0; /* the engine may use several hosts */
     bool one_host = true;
-    snprintf(address, sizeof address, "[::]:%d", c->rank == 0 ? c->port : 0);
+    snprintf(address, sizeof address, "[::]:%s", c->rank == 0 ? port : "0");
     for (int r = 0; r < c->size; r++)
         one_host &= c->address[r].host == c->address[c->rank].host;
-    if (one_host && !anywhere && !c->port) /* with a port, the engine may use several hosts */
+    if (one_host && !anywhere && !has_port)
         snprintf(address, sizeof address, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
                  (unsigned long long)yk_now_ns());
     *out = (yk_address){""};
     c->joins = calloc(1, sizeof *c->joins);
     yk_status st = c->joins ? yk_native_listen(address, token, out, &c->joined)
                             : yk_fail_memory(sizeof *c->joins, "joins");
-    if (st && c->joins && c->rank == 0 && c->port)
+    if (st && c->joins && c->rank == 0 && has_port)
         st = yk_native_listen("[::]:0", token, out, &c->joined);
     if (st) {
         yk_warn("workers cannot join this job: %s", yk_error());
@@ -97,8 +100,8 @@ yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, c
     yk_status st =
         c->rank == 0 && !all ? yk_fail_memory((size_t)c->size * sizeof *all, "the addresses") : YK_OK;
     *text_out = NULL;
-    if (c->has_token)
-        memcpy(token, c->token, sizeof token);
+    if (c->job.has_token)
+        memcpy(token, c->job.token, sizeof token);
     else if (!st)
         st = yk_token_create(token);
     if (!st)

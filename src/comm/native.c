@@ -57,13 +57,13 @@ static size_t ring_write(const yk__native *t, yk__native_peer *p, const struct i
 {
     size_t sent = 0;
     for (int i = 0; p->out.at && i < n; i++) {
-        const size_t k = yk_ring_write(&p->out, t->rank, part[i].iov_base, part[i].iov_len);
+        const size_t k = yk_ring_write(&p->out, t->job.rank, part[i].iov_base, part[i].iov_len);
         sent += k;
         if (k < part[i].iov_len)
             break;
     }
     if (sent)
-        yk_ring_notify(&p->out, t->rank);
+        yk_ring_notify(&p->out, t->job.rank);
     return sent;
 }
 
@@ -241,7 +241,7 @@ static void deliver(yk__native *t, yk__native_peer *p, yk__message *s, yk__messa
     if (s->bytes <= r->bytes && s->bytes)
         memcpy(r->buf, s->buf, s->bytes);
     complete_receive(r, s->bytes);
-    if (s->peer != t->rank)
+    if (s->peer != t->job.rank)
         give_credit(t, p, s->bytes);
     free_stored(s);
 }
@@ -339,7 +339,7 @@ static int send_to_self(yk__native *t, yk__native_peer *p, yk__message *r)
 static int send_message(yk__native *t, yk__message *r)
 {
     yk__native_peer *p = &t->peer[r->peer];
-    if (r->peer == t->rank)
+    if (r->peer == t->job.rank)
         return send_to_self(t, p, r);
     const size_t cost = r->bytes + MESSAGE_OVERHEAD;
     const bool eager = r->bytes <= EAGER_MAX && p->credit_used + cost <= CREDIT_MAX;
@@ -667,9 +667,7 @@ static void native_error_text(void *self, int code, char *out, size_t size)
     static const char *const text[] = {
         [YK__CODE_TOO_LONG] = "the message is longer than its buffer", [YK__CODE_MEMORY] = "out of memory"};
     const yk__native *t = self;
-    if (code <= YK_TRANSPORT_STATUS)
-        snprintf(out, size, "%s", yk_error()); /* of this thread */
-    else if (code == YK__CODE_ABORTED)
+    if (code == YK__CODE_ABORTED)
         snprintf(out, size, "rank %d has failed, and ended the job", t->aborted_by);
     else
         snprintf(out, size, "%s", text[code]);

@@ -1,11 +1,11 @@
 /* The native transport: shared memory between processes of one host, TCP between hosts.
  *
  * Example:
- *     yk_native_config config = {.rank = 1, .size = 4, .master = "unix:job-4711", .listen_fd = -1, .timeout = 60.0};
+ *     const yk_rendezvous job = {.rank = 1, .size = 4, .master = "unix:job-4711", .listen_fd = -1};
  *     yk_transport t;
- *     yk_status st = yk_native_create(&config, &t); // t.ops->start() connects the processes
+ *     yk_status st = yk_native_create(&job, 60.0, false, &t); // t.ops->start() connects the processes
  *
- * Messages are frames in a byte stream between two processes: a ring in shared memory (native_ring.h), or a socket. Rank 0
+ * Messages are frames in a byte stream between two processes: a ring in shared memory (native_ring.c), or a socket. Rank 0
  * listens at `master`. The other ranks connect to it, prove that they know the token, and get the addresses of all ranks.
  * Then they map each other's memory, or connect to each other. After that, nothing listens.
  *
@@ -27,27 +27,17 @@
 #ifndef YK_COMM_NATIVE_H
 #define YK_COMM_NATIVE_H
 
-#include "base/status.h"
+#include "comm/rendezvous.h"
 #include "comm/transport.h"
-
-enum { YK_TOKEN_BYTES = 32, YK_ADDRESS_MAX = 280 };
 
 /* "unix:NAME" (an abstract Unix socket, this host only), "HOST:PORT" or "[ADDRESS]:PORT". */
 typedef struct {
     char text[YK_ADDRESS_MAX];
 } yk_address;
 
-typedef struct {
-    int rank, size;
-    const char *master; /* the address of rank 0 */
-    int listen_fd;      /* rank 0: a socket that listens there already; -1: none */
-    const unsigned char
-        *token;     /* [YK_TOKEN_BYTES]; NULL: the processes of this user on this host are trusted */
-    double timeout; /* seconds for all processes to start */
-    bool sockets;   /* use sockets even where memory could be shared */
-} yk_native_config;
-
-yk_status yk_native_create(const yk_native_config *config, yk_transport *out); /* copies what it needs */
+/* The transport of a process of a job; `job` is copied. timeout: seconds for all processes to start. sockets: even where memory could
+ * be shared. */
+yk_status yk_native_create(const yk_rendezvous *job, double timeout, bool sockets, yk_transport *out);
 
 /* Lets workers join: they appear as peers 0, 1, ... of `out`. Port 0: any free port. *bound_out: the address. */
 yk_status yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,

@@ -40,7 +40,7 @@ typedef struct {
     int32_t rank, size;
     int64_t pid;
     uint64_t host;   /* equal for processes that can share memory */
-    int32_t segment; /* the descriptor of its memory (native_ring.h); -1: none */
+    int32_t segment; /* the descriptor of its memory (native_ring.c); -1: none */
     int32_t port;    /* where it listens; 0: nowhere */
     char address
         [INET6_ADDRSTRLEN]; /* of its host, as others reach it; "": a Unix socket. Set by the process that accepts it */
@@ -149,11 +149,8 @@ typedef struct yk__native_peer {
 } yk__native_peer;
 
 typedef struct {
-    int rank, size;
-    char master[YK_ADDRESS_MAX]; /* the address of rank 0 */
-    int listen_fd;
-    unsigned char token[YK_TOKEN_BYTES];
-    bool has_token, sockets;
+    yk_rendezvous job; /* rank -1: none, workers join, or this is one */
+    bool sockets;
     _Atomic bool started;       /* its ranks are connected */
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout, until;      /* for all processes to start: seconds; a time */

@@ -24,7 +24,7 @@ static const double leave_seconds = 3.0;
 
 static const unsigned char *token_of(const yk__native *t)
 {
-    return t->has_token ? t->token : NULL;
+    return t->job.has_token ? t->job.token : NULL;
 }
 
 /* ---- addresses ---- */
@@ -56,10 +56,10 @@ static bool is_loopback(const char *address)
 static void replace_loopback(yk__native *t)
 {
     char address[INET6_ADDRSTRLEN] = "";
-    for (int i = 1; i < t->size && !*address; i++)
+    for (int i = 1; i < t->job.size && !*address; i++)
         if (!is_loopback(t->peer[i].hello.address))
             address_of(t->peer[i].fd, true, address, sizeof address);
-    for (int i = 0; *address && i < t->size; i++)
+    for (int i = 0; *address && i < t->job.size; i++)
         if (i == 0 || is_loopback(t->peer[i].hello.address))
             memcpy(t->peer[i].hello.address, address, sizeof address);
 }
@@ -68,8 +68,8 @@ static void replace_loopback(yk__native *t)
 static const char *listen_address(const yk__native *t, int rank, char out[static YK_ADDRESS_MAX])
 {
     const yk_hello *h = &t->peer[rank].hello;
-    if (strncmp(t->master, "unix:", 5) == 0)
-        snprintf(out, YK_ADDRESS_MAX, "%.200s-%d", t->master, rank);
+    if (strncmp(t->job.master, "unix:", 5) == 0)
+        snprintf(out, YK_ADDRESS_MAX, "%.200s-%d", t->job.master, rank);
     else
         snprintf(out, YK_ADDRESS_MAX, strchr(h->address, ':') ? "[%s]:%d" : "%s:%d", h->address, h->port);
     return out;
@@ -81,13 +81,13 @@ static yk_status name_missing(const yk__native *t)
 {
     char ranks[256] = "";
     int missing = 0;
-    for (int i = 0; i < t->size; i++)
-        if (i != t->rank && t->peer[i].fd < 0 && ++missing && strlen(ranks) < sizeof ranks - 16)
+    for (int i = 0; i < t->job.size; i++)
+        if (i != t->job.rank && t->peer[i].fd < 0 && ++missing && strlen(ranks) < sizeof ranks - 16)
             snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", *ranks ? ", " : "", i);
     return yk_fail(YK_ELOST,
                    "rank%s %s did not connect within %.0f s; check that every process was started and can "
                    "reach %s",
-                   missing == 1 ? "" : "s", ranks, t->timeout, t->master);
+                   missing == 1 ? "" : "s", ranks, t->timeout, t->job.master);
 }
 
 /* Waits until the listener may have something to do. False: it is too late. */
@@ -115,7 +115,7 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
         }
         if (fd < 0)
             continue;
-        yk__native_peer *p = hello.rank >= first && hello.rank < t->size ? &t->peer[hello.rank] : NULL;
+        yk__native_peer *p = hello.rank >= first && hello.rank < t->job.size ? &t->peer[hello.rank] : NULL;
         const bool is_new = p && p->fd < 0 && !p->left;
         if (hello.size == LEAVES) { /* it has connected to say that it will not take part */
             close(fd);
@@ -125,12 +125,12 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
             count -= is_new;
             continue;
         }
-        if (hello.size != t->size || !p || p->fd >= 0) {
+        if (hello.size != t->job.size || !p || p->fd >= 0) {
             close(fd);
             return yk_fail(YK_EUSAGE,
                            "a process connected as rank %d of %d to rank %d of %d: the numbers of processes "
                            "differ, or two processes have the same rank; check how they were started",
-                           hello.rank, hello.size, t->rank, t->size);
+                           hello.rank, hello.size, t->job.rank, t->job.size);
         }
         p->fd = fd;
         p->hello = hello;
@@ -143,19 +143,19 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
 /* Rank 0 sends to all ranks that it can reach what they said about themselves, or that the job ends. */
 static yk_status exchange_hellos(yk__native *t, yk_hello *all)
 {
-    const size_t bytes = (size_t)t->size * sizeof *all;
-    if (t->rank > 0) {
-        yk_status st =
-            yk_dial(t->master, token_of(t), &t->peer[t->rank].hello, t->until - yk_now(), &t->peer[0].fd);
+    const size_t bytes = (size_t)t->job.size * sizeof *all;
+    if (t->job.rank > 0) {
+        yk_status st = yk_dial(t->job.master, token_of(t), &t->peer[t->job.rank].hello, t->until - yk_now(),
+                               &t->peer[0].fd);
         if (st)
-            return yk_fail(st, "rank %d cannot reach rank 0: %s", t->rank, yk_error());
+            return yk_fail(st, "rank %d cannot reach rank 0: %s", t->job.rank, yk_error());
         if (!yk_socket_recv_all(t->peer[0].fd, all, bytes, t->until))
             return yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
-        for (int i = 0; i < t->size; i++)
+        for (int i = 0; i < t->job.size; i++)
             t->peer[i].hello = all[i];
         return all[0].size == LEAVES ? YK_EINTERRUPTED : YK_OK;
     }
-    yk_status st = accept_ranks(t, 1, t->size - 1);
+    yk_status st = accept_ranks(t, 1, t->job.size - 1);
     if (st == YK_EINTERRUPTED) {
         t->peer[0].hello.size = LEAVES;
         t->until = yk_now() + 1.0;
@@ -164,9 +164,9 @@ static yk_status exchange_hellos(yk__native *t, yk_hello *all)
     } else {
         replace_loopback(t);
     }
-    for (int i = 0; i < t->size; i++)
+    for (int i = 0; i < t->job.size; i++)
         all[i] = t->peer[i].hello;
-    for (int i = 1; i < t->size; i++)
+    for (int i = 1; i < t->job.size; i++)
         if (t->peer[i].fd >= 0 && !yk_socket_send_all(t->peer[i].fd, all, bytes, t->until) && !st)
             st = yk_fail(YK_ELOST, "rank %d has ended, or cannot be reached", i);
     atomic_store(&t->told, true);
@@ -176,13 +176,13 @@ static yk_status exchange_hellos(yk__native *t, yk_hello *all)
 /* Rank 0 tells the others in the thread that accepts them. */
 void yk__native_leave_early(yk__native *t)
 {
-    const yk_hello hello = {.rank = t->rank, .size = LEAVES, .segment = -1};
+    const yk_hello hello = {.rank = t->job.rank, .size = LEAVES, .segment = -1};
     int fd;
     atomic_store(&t->leaving, true);
     for (yk_wait w = yk_wait_every(0.01, leave_seconds + 1.0);
-         t->rank == 0 && !atomic_load(&t->told) && yk_wait_poll(&w);)
+         t->job.rank == 0 && !atomic_load(&t->told) && yk_wait_poll(&w);)
         ;
-    if (t->rank > 0 && !yk_dial(t->master, token_of(t), &hello, 1.0, &fd))
+    if (t->job.rank > 0 && !yk_dial(t->job.master, token_of(t), &hello, 1.0, &fd))
         close(fd);
 }
 
@@ -206,7 +206,7 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
     if (fd >= 0 && !watch(t, fd, YK__EVENT_SOCKET, index))
         return yk_fail(YK_ESYSTEM, "cannot add a connection to epoll: %s", strerror(errno));
     t->watched += fd >= 0;
-    if (fd < 0 && index != t->rank) { /* shares memory: the kernel says when its process ends */
+    if (fd < 0 && index != t->job.rank) { /* shares memory: the kernel says when its process ends */
         p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
         p->exited = p->pidfd < 0 && errno == ESRCH;
         if (p->pidfd >= 0)
@@ -218,8 +218,8 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
 
 static bool shares_memory(const yk__native *t, int rank)
 {
-    const yk_hello *a = &t->peer[rank].hello, *b = &t->peer[t->rank].hello;
-    return rank != t->rank && a->host == b->host && a->segment >= 0 && b->segment >= 0;
+    const yk_hello *a = &t->peer[rank].hello, *b = &t->peer[t->job.rank].hello;
+    return rank != t->job.rank && a->host == b->host && a->segment >= 0 && b->segment >= 0;
 }
 
 /* Connects to the lower ranks that do not share memory with this one, and accepts connections of the higher ones. Those with
@@ -229,18 +229,18 @@ static yk_status connect_others(yk__native *t)
     char address[YK_ADDRESS_MAX];
     yk_status st = YK_OK;
     int higher = 0;
-    if (t->rank == 0)
+    if (t->job.rank == 0)
         return YK_OK;
-    for (int i = t->rank + 1; i < t->size; i++)
+    for (int i = t->job.rank + 1; i < t->job.size; i++)
         higher += !shares_memory(t, i);
     if (higher && !t->listener)
-        st = yk_listener_create(listen_address(t, t->rank, address), -1, token_of(t), &t->listener);
-    for (int i = 1; !st && i < t->rank; i++)
+        st = yk_listener_create(listen_address(t, t->job.rank, address), -1, token_of(t), &t->listener);
+    for (int i = 1; !st && i < t->job.rank; i++)
         if (!shares_memory(t, i) &&
-            (st = yk_dial(listen_address(t, i, address), token_of(t), &t->peer[t->rank].hello,
+            (st = yk_dial(listen_address(t, i, address), token_of(t), &t->peer[t->job.rank].hello,
                           t->until - yk_now(), &t->peer[i].fd)))
-            yk_fail(st, "rank %d cannot reach rank %d: %s", t->rank, i, yk_error());
-    return st || !higher ? st : accept_ranks(t, t->rank + 1, higher);
+            yk_fail(st, "rank %d cannot reach rank %d: %s", t->job.rank, i, yk_error());
+    return st || !higher ? st : accept_ranks(t, t->job.rank + 1, higher);
 }
 
 /* A peer on this host needs no socket: it shares its memory. */
@@ -258,42 +258,42 @@ static yk_status make_peer(yk__native *t, int rank)
     p->shares_memory = shares;
     struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
     for (yk_wait w = yk_wait_every(0.01, 1.0);
-         shares && !p->exited && !yk_segment_open(p->hello.pid, p->hello.segment, t->size, &p->out);) {
+         shares && !p->exited && !yk_segment_open(p->hello.pid, p->hello.segment, t->job.size, &p->out);) {
         p->exited = poll(&end, 1, 0) == 1; /* perhaps it has sent something before */
         if (!p->exited && !yk_wait_poll(&w))
             return yk_fail(
                 YK_ESYSTEM,
                 "rank %d cannot open the shared memory of rank %d; set YOKE_SHARED_MEMORY=0 to use "
                 "sockets",
-                t->rank, rank);
+                t->job.rank, rank);
     }
     return YK_OK;
 }
 
 static yk_status connect_ranks(yk__native *t, yk_hello *all)
 {
-    const bool local = strncmp(t->master, "unix:", 5) == 0;
+    const bool local = strncmp(t->job.master, "unix:", 5) == 0;
     yk_status st = YK_OK;
     t->until = yk_now() + t->timeout;
-    if (t->rank == 0)
-        st = yk_listener_create(t->master, t->listen_fd, token_of(t), &t->listener);
+    if (t->job.rank == 0)
+        st = yk_listener_create(t->job.master, t->job.listen_fd, token_of(t), &t->listener);
     else if (!local)
         st = yk_listener_create("[::]:0", -1, token_of(t), &t->listener);
-    if (st == YK_ESYSTEM && !local && t->rank == 0)
+    if (st == YK_ESYSTEM && !local && t->job.rank == 0)
         yk_fail(st, "rank 0 cannot accept connections: %s; set YOKE_PORT to a free port, in all processes",
                 yk_error());
-    t->peer[t->rank].hello =
-        (yk_hello){.rank = t->rank,
-                   .size = t->size,
+    t->peer[t->job.rank].hello =
+        (yk_hello){.rank = t->job.rank,
+                   .size = t->job.size,
                    .pid = getpid(),
                    .host = yk__host_id(),
                    .segment = t->segment.at && prctl(PR_GET_DUMPABLE) == 1 ? t->segment.fd : -1,
                    .port = t->listener ? yk_listener_port(t->listener) : 0};
     if (!st && !(st = exchange_hellos(t, all)))
         st = connect_others(t);
-    for (int i = 0; !st && i < t->size; i++)
+    for (int i = 0; !st && i < t->job.size; i++)
         st = make_peer(t, i);
-    for (int i = t->npeers; i < t->size; i++)
+    for (int i = t->npeers; i < t->job.size; i++)
         if (t->peer[i].fd >= 0) {
             close(t->peer[i].fd);
             t->peer[i].fd = -1;
@@ -306,18 +306,18 @@ static yk_status connect_ranks(yk__native *t, yk_hello *all)
 int yk__native_start(void *self, yk_world *out)
 {
     yk__native *t = self;
-    yk_hello *all = calloc((size_t)t->size, sizeof *all);
-    yk_status st = all ? YK_OK : yk_fail_memory((size_t)t->size * sizeof *all, "the processes");
-    if (!st && t->size > 1 && !t->sockets)
-        st = yk_segment_create(t->size, &t->segment);
-    if (!st && t->size > 1)
+    yk_hello *all = calloc((size_t)t->job.size, sizeof *all);
+    yk_status st = all ? YK_OK : yk_fail_memory((size_t)t->job.size * sizeof *all, "the processes");
+    if (!st && t->job.size > 1 && !t->sockets)
+        st = yk_segment_create(t->job.size, &t->segment);
+    if (!st && t->job.size > 1)
         st = connect_ranks(t, all);
     free(all);
     if (st)
         return st == YK_EINTERRUPTED ? YK_TRANSPORT_STOPPED : YK_TRANSPORT_STATUS - (int)st;
     atomic_store(&t->started, true);
-    *out = (yk_world){.rank = t->rank, .size = t->size, .processes = true};
-    const char *address = t->peer[t->rank].hello.address;
+    *out = (yk_world){.rank = t->job.rank, .size = t->job.size, .processes = true};
+    const char *address = t->peer[t->job.rank].hello.address;
     snprintf(out->host, sizeof out->host, "%s", is_loopback(address) ? "" : address);
     snprintf(out->library, sizeof out->library, "%s",
              t->sockets   ? "sockets"
@@ -340,13 +340,12 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
     }
     for (int i = 0; i < peers; i++)
         t->peer[i].fd = -1;
-    t->rank = -1;
+    t->job.rank = -1;
     t->aborted_by = -1;
-    t->listen_fd = -1;
     t->segment.fd = -1;
-    t->has_token = token;
+    t->job.has_token = token;
     if (token)
-        memcpy(t->token, token, sizeof t->token);
+        memcpy(t->job.token, token, sizeof t->job.token);
     TAILQ_INIT(&t->stored);
     TAILQ_INIT(&t->blocked);
     t->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -358,18 +357,15 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
     return st;
 }
 
-yk_status yk_native_create(const yk_native_config *config, yk_transport *out)
+yk_status yk_native_create(const yk_rendezvous *job, double timeout, bool sockets, yk_transport *out)
 {
     yk__native *t;
-    const yk_status st = yk__native_create(config->token, config->size, &t);
+    const yk_status st = yk__native_create(NULL, job->size, &t);
     if (st)
         return st;
-    t->rank = config->rank;
-    t->size = config->size;
-    snprintf(t->master, sizeof t->master, "%s", config->master ? config->master : "");
-    t->listen_fd = config->listen_fd;
-    t->timeout = config->timeout;
-    t->sockets = config->sockets;
+    t->job = *job;
+    t->timeout = timeout;
+    t->sockets = sockets;
     *out = (yk_transport){&yk__native_ops, t};
     return YK_OK;
 }

@@ -27,7 +27,8 @@
 #define YK_COMM_RENDEZVOUS_H
 
 #include "base/status.h"
-#include "comm/native.h"
+
+enum { YK_TOKEN_BYTES = 32, YK_ADDRESS_MAX = 280 };
 
 typedef struct {
     const char *engine;                     /* NULL: none */

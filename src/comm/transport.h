@@ -29,7 +29,7 @@ typedef struct {
 
 enum { YK_MAX_JOINED = 256 }; /* workers that join a job, in all */
 /* Error codes. STOPPED: a signal to another rank has ended the job before training began. STATUS - s, only from start(): it failed
- * with status s (base/status.h), and error_text() is the whole error. */
+ * with status s (base/status.h), and yk_error() is the error. */
 enum { YK_TRANSPORT_STOPPED = -1, YK_TRANSPORT_STATUS = -1000 };
 
 typedef struct {
