@@ -15,7 +15,6 @@ int yk_cmd_predict(int argc, char **argv);
 int yk_cmd_inspect(int argc, char **argv);
 int yk_cmd_data(int argc, char **argv);
 int yk_cmd_version(int argc, char **argv);
-int yk_cmd_complete(int argc, char **argv);
 int yk_cmd_report(int argc, char **argv);
 int yk_cmd_sweep(int argc, char **argv);
 

@@ -27,7 +27,7 @@ typedef struct {
 static struct {
     yk_source_ops ops; /* those of the source, with another next() */
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-    const char *doing;
+    const char *doing; /* "reading" */
     uint64_t examples;
     size_t block;
     int pass, passes;
@@ -69,8 +69,7 @@ static yk_split split_of(const arguments *a)
     return a->split == YOKE_TEST_SPLIT ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
 }
 
-static yk_status open_watched(const arguments *a, const char *doing, int passes, bool inspects,
-                              yk_source **out)
+static yk_status open_watched(const arguments *a, int passes, bool inspects, yk_source **out)
 {
     yk_source *s = NULL;
     const bool ffm = a->format && !strcmp(a->format, "libffm"); /* its entries have fields anyway */
@@ -96,7 +95,6 @@ static yk_status open_watched(const arguments *a, const char *doing, int passes,
     watch.ops = *s->ops;
     watch.next = s->ops->next;
     watch.ops.next = next_watched;
-    watch.doing = doing;
     watch.pass = 1;
     watch.passes = passes;
     watch.shown = yk_now() + 0.3; /* a short command needs no progress line */
@@ -169,7 +167,7 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
     return yk_cli_flush();
 }
 
-static yk_status write_file(arguments *a, const char *doing)
+static yk_status convert(arguments *a)
 {
     double begun = yk_now();
     bool stream = is_stream(a->out);
@@ -177,7 +175,7 @@ static yk_status write_file(arguments *a, const char *doing)
     yk_export_stats written;
     yk_status st = choose_format(a);
     if (!st)
-        st = open_watched(a, doing, strcmp(a->format, "cache") ? 1 : 2, false, &s);
+        st = open_watched(a, strcmp(a->format, "cache") ? 1 : 2, false, &s);
     if (st)
         return st;
     yk_cli_catch_signals(); /* a signal removes the unfinished file */
@@ -204,12 +202,7 @@ static yk_status generate(arguments *a)
                      "data: yoke data convert '%s' --out %s",
                      a->spec, a->spec, a->out);
     yk_spec_fini(&spec);
-    return st ? st : write_file(a, "generating");
-}
-
-static yk_status convert(arguments *a)
-{
-    return write_file(a, "converting");
+    return st ? st : convert(a);
 }
 
 /* ---- inspect */
@@ -218,7 +211,7 @@ static yk_status inspect(arguments *a)
 {
     yk_source *s = NULL;
     yk_inspection i;
-    yk_status st = open_watched(a, "reading", 1, true, &s);
+    yk_status st = open_watched(a, 1, true, &s);
     if (st)
         return st;
     st = yk_inspect(s, split_of(a), (size_t)a->first, &i);
@@ -254,11 +247,11 @@ static const char help[] = "yoke data generates, converts and inspects data sets
 enum { WRITES = 1, READS_FILES = 2, INSPECTS = 4 };
 
 static const struct {
-    const char *name, *title, *summary;
+    const char *name, *doing, *title, *summary;
     int options;
     yk_status (*run)(arguments *a);
     const char *notes;
-} verbs[] = {{"gen", "yoke data gen", "Write generated data to a file.", WRITES, generate,
+} verbs[] = {{"gen", "generating", "yoke data gen", "Write generated data to a file.", WRITES, generate,
               "Examples:\n"
               "  yoke data gen synth:digits --out digits.cache\n"
               "  yoke data gen synth:digits --split test --out digits-test.libsvm\n"
@@ -266,7 +259,8 @@ static const struct {
               "\n"
               "The same SPEC gives the same bytes on every platform. yoke train can use synth:\n"
               "data without a file."},
-             {"convert", "yoke data convert", "Write data in another format.", WRITES | READS_FILES, convert,
+             {"convert", "converting", "yoke data convert", "Write data in another format.",
+              WRITES | READS_FILES, convert,
               "Examples:\n"
               "  yoke data convert idx:mnist --out mnist.cache\n"
               "  yoke data convert idx:mnist --split test --out mnist-test.cache\n"
@@ -275,7 +269,7 @@ static const struct {
               "\n"
               "A cache keeps all information and is mapped into memory. The other formats\n"
               "contain sparse rows; for images, only the non-zero pixels."},
-             {"inspect", "yoke data inspect",
+             {"inspect", "reading", "yoke data inspect",
               "Read a whole data set and print statistics: classes, ranges of values and\n"
               "features, entries per example, the most frequent features, the first records.",
               READS_FILES | INSPECTS, inspect,
@@ -333,6 +327,7 @@ int yk_cmd_data(int argc, char **argv)
         if (strcmp(verb, verbs[i].name))
             continue;
         arguments a = {.first = 3};
+        watch.doing = verbs[i].doing;
         parse(i, argc - 1, argv + 1, &a);
         return yk_cli_exit(verbs[i].run(&a));
     }

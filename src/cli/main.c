@@ -37,6 +37,36 @@ static const struct {
     {"version", "print version, libraries, MPI", "yoke version", yk_cmd_version},
     {NULL}};
 
+#define DATA                                                                                                 \
+    "idx: tfrecord: csv: parquet: libsvm: libffm: vw: criteo: cifar10: images: cache: synth:digits "         \
+    "synth:ctr "                                                                                             \
+    "synth:images"
+
+static const struct {
+    const char *after, *words;
+} following[] = {
+    {"yoke", "train eval predict inspect sweep report data version help"},
+    {"data", "gen convert inspect"},
+    {"--model", "softmax logreg linear fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet"},
+    {"--mode", "sync async"},
+    {"--optimizer", "sgd momentum nesterov adagrad rowwise-adagrad ftrl adam adamw"},
+    {"--lr-schedule", "constant step inverse cosine one-cycle plateau"},
+    {"--stream", "auto always never"},
+    {"--split", "train test"},
+    {"--loss", "logistic softmax squared hinge"},
+    {"--data", DATA},
+    {"--test", DATA},
+};
+
+/* For the completions of shells (completions/): prints the words that may follow a word on a command line. */
+static int complete(int argc, char **argv)
+{
+    for (size_t i = 0; argc == 2 && i < sizeof following / sizeof *following; i++)
+        if (strcmp(argv[1], following[i].after) == 0)
+            puts(following[i].words);
+    return yk_cli_exit(yk_cli_flush());
+}
+
 static void print_help(FILE *to)
 {
     fputs("yoke trains linear models, factorization machines and convolutional networks by stochastic "
@@ -256,7 +286,7 @@ int main(int argc, char **argv)
     if (strcmp(command, "agent") == 0 && argc == 2) /* not for users: a launcher on another host runs it */
         return yk_agent((yk_channel){.in = STDIN_FILENO, .out = STDOUT_FILENO}, true);
     if (strcmp(command, "complete") == 0) /* not for users: completions run it */
-        return yk_cmd_complete(argc - 1, argv + 1);
+        return complete(argc - 1, argv + 1);
     if (!yk_job_has_launcher() && yk_comm_expected_rank() == 0)
         for (int i = 1; i < argc; i++)
             expected |= strcmp(argv[i], "--json") == 0; /* also for errors in the command line */

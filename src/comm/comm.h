@@ -118,7 +118,7 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
 void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
                             unsigned messages);
 
-/* Counts traffic through shared memory (memory.h), with `messages` in each direction. */
+/* Counts traffic through shared memory, with `messages` in each direction. */
 void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages);
 
 /* Counts bytes, already sent or counted as sent, that are values of a parameter group: gradients, deltas or parameters. */
@@ -189,6 +189,21 @@ yk_status yk_comm_all_gather(yk_comm *c, const void *mine, size_t bytes, void *a
 /* From `root` to `count` ranks starting at `first`, which include the root. Only these ranks call it. */
 yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
                                   double seconds, const char *what);
+
+/* Memory shared by the ranks, if all are on one host: the bytes of rank r are at `at[r]`, zero at first. `at` is NULL, without an
+ * error, where memory cannot be shared: the processes are on several hosts or in several containers, may not open each other's
+ * files, or asked for different sizes. Use messages instead.
+ *
+ * The memory has no name in the file system: a rank opens that of the others through /proc. The kernel frees it when the
+ * last process that maps it ends. */
+typedef struct {
+    char **at; /* [n] */
+    int n;
+    size_t bytes;
+} yk_shared_memory;
+
+yk_status yk_shared_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_shared_memory *out);
+void yk_shared_memory_free(yk_shared_memory *m); /* a zeroed one is fine */
 
 /* ---- workers that join a running job, over a native transport of their own ---- */
 

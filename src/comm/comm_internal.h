@@ -72,6 +72,10 @@ yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
 /* Whether a peer has missed its timeout, counted from its last heartbeat or from `began`, whichever is later. */
 bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now);
 
+/* collective.c: maps memory of this process, or memory of this size of another process, which has the descriptor. NULL: not possible. */
+char *yk__memory_map(int fd, size_t bytes);
+char *yk__memory_open(int64_t pid, int64_t descriptor, size_t bytes);
+
 /* join.c */
 void yk__joins_free(yk_comm *c);
 

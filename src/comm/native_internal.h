@@ -49,10 +49,9 @@ typedef struct {
 /* listen_fd: a socket that listens there already, which is closed with the listener; -1: none. */
 yk_status yk_listener_create(const char *address, int listen_fd, const unsigned char *token,
                              yk_listener **out);
-void yk_listener_address(const yk_listener *l, yk_address *out); /* with the actual port */
-int yk_listener_port(const yk_listener *l);                      /* 0: a Unix socket */
-int yk_listener_descriptor(const yk_listener *l);                /* readable: there is something to do */
-void yk_listener_free(yk_listener *l);                           /* NULL is fine */
+int yk_listener_port(const yk_listener *l);       /* 0: a Unix socket */
+int yk_listener_descriptor(const yk_listener *l); /* readable: there is something to do */
+void yk_listener_free(yk_listener *l);            /* NULL is fine */
 
 /* Works on all connections, without blocking. Returns a socket (non-blocking) that is authenticated; -1: none yet. */
 int yk_listener_accept(yk_listener *l, yk_hello *out);

@@ -4,7 +4,7 @@
  * that maps it ends. Pages that are not used are not allocated. A ring has one reader and one writer. */
 #include "comm/native_internal.h"
 
-#include "comm/memory.h"
+#include "comm/comm_internal.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -61,7 +61,7 @@ yk_status yk_segment_create(int senders, yk_segment *out)
             "%d processes cannot share memory: at most %d can; set YOKE_SHARED_MEMORY=0 to use sockets",
             senders, 64 * MAX_WORDS);
     if (out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out)) ||
-        !(out->at = yk_memory_map(out->fd, segment_bytes(out))))
+        !(out->at = yk__memory_map(out->fd, segment_bytes(out))))
         return yk_fail(YK_ESYSTEM, "cannot create %zu bytes of shared memory: %s", segment_bytes(out),
                        strerror(errno));
     return YK_OK;
@@ -70,7 +70,7 @@ yk_status yk_segment_create(int senders, yk_segment *out)
 bool yk_segment_open(int64_t pid, int descriptor, int senders, yk_segment *out)
 {
     *out = (yk_segment){.fd = -1, .senders = senders, .ring = ring_bytes(senders)};
-    return (out->at = yk_memory_open(pid, descriptor, segment_bytes(out)));
+    return (out->at = yk__memory_open(pid, descriptor, segment_bytes(out)));
 }
 
 void yk_segment_free(yk_segment *s)

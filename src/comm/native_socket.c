@@ -198,7 +198,6 @@ struct yk_listener {
     int fd, epoll;
     unsigned char token[YK_TOKEN_BYTES];
     bool has_token;
-    char address[YK_ADDRESS_MAX];
     pending pending[MAX_PENDING]; /* the oldest first */
     int n;
 };
@@ -246,7 +245,6 @@ yk_status yk_listener_create(const char *address, int listen_fd, const unsigned 
     l->fd = listen_fd;
     l->has_token = token;
     memcpy(l->token, token ? token : no_token, sizeof l->token);
-    snprintf(l->address, sizeof l->address, "%s", address);
     if (listen_fd < 0)
         st = yk_socket_listen(address, &l->fd);
     else
@@ -294,15 +292,6 @@ int yk_socket_port(int fd)
     return at.ss_family == AF_INET    ? ntohs(((struct sockaddr_in *)&at)->sin_port)
            : at.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&at)->sin6_port)
                                       : 0;
-}
-
-void yk_listener_address(const yk_listener *l, yk_address *out)
-{
-    if (is_unix(l->address))
-        snprintf(out->text, sizeof out->text, "%s", l->address);
-    else
-        snprintf(out->text, sizeof out->text, "%.*s:%d", (int)(strrchr(l->address, ':') - l->address),
-                 l->address, yk_listener_port(l));
 }
 
 static void forget(yk_listener *l, int i)

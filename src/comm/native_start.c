@@ -386,7 +386,11 @@ yk_status yk_native_listen(const char *address, const unsigned char *token, yk_a
     }
     t->watched++;
     atomic_store(&t->started, true);
-    yk_listener_address(t->listener, bound_out);
+    if (yk_listener_port(t->listener))
+        snprintf(bound_out->text, sizeof bound_out->text, "%.*s:%d", (int)(strrchr(address, ':') - address),
+                 address, yk_listener_port(t->listener));
+    else
+        snprintf(bound_out->text, sizeof bound_out->text, "%s", address);
     *out = (yk_transport){&yk__native_ops, t};
     return YK_OK;
 }

@@ -55,24 +55,16 @@ bool yk_mpi_has_plugin(yk_mpi_kind kind)
     return !find(kind, "", path, sizeof path);
 }
 
-/* ---- which one ---- */
+/* ---- which one: the first launcher whose variable is set, or the last one ---- */
 
-typedef struct {
-    const char *name; /* of the launcher */
-    yk_mpi_kind kind, other;
+static const struct {
+    const char *variable, *name;
+    yk_mpi_kind kind;
     bool either; /* it can start programs of both MPIs */
-} launcher;
-
-static launcher find_launcher(void)
-{
-    if (getenv("OMPI_COMM_WORLD_SIZE"))
-        return (launcher){"Open MPI's mpirun", YK_MPI_OPEN_MPI, YK_MPI_MPICH, false};
-    if (getenv("PMIX_RANK"))
-        return (launcher){"srun --mpi=pmix", YK_MPI_OPEN_MPI, YK_MPI_MPICH, true};
-    if (getenv("SLURM_JOB_ID"))
-        return (launcher){"srun --mpi=pmi2", YK_MPI_MPICH, YK_MPI_OPEN_MPI, true};
-    return (launcher){"MPICH's mpirun", YK_MPI_MPICH, YK_MPI_OPEN_MPI, false};
-}
+} launchers[] = {{"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun", YK_MPI_OPEN_MPI, false},
+                 {"PMIX_RANK", "srun --mpi=pmix", YK_MPI_OPEN_MPI, true},
+                 {"SLURM_JOB_ID", "srun --mpi=pmi2", YK_MPI_MPICH, true},
+                 {NULL, "MPICH's mpirun", YK_MPI_MPICH, false}};
 
 /* ---- loading ---- */
 
@@ -89,13 +81,16 @@ static yk_status load(yk_mpi_kind kind, int flags, const char *needs, char *path
 
 yk_status yk_mpi_load(const yk_transport_ops **out)
 {
-    const launcher by = find_launcher();
-    yk_mpi_kind kind = by.kind;
     char path[2 * PATH_MAX], needs[64];
     void *file;
-    snprintf(needs, sizeof needs, "this job was started by %s", by.name);
-    if (by.either && !yk_mpi_has_plugin(kind) && yk_mpi_has_plugin(by.other))
-        kind = by.other;
+    int by = 0;
+    while (launchers[by].variable && !getenv(launchers[by].variable))
+        by++;
+    const yk_mpi_kind other = launchers[by].kind == YK_MPI_MPICH ? YK_MPI_OPEN_MPI : YK_MPI_MPICH;
+    const bool use_other =
+        launchers[by].either && !yk_mpi_has_plugin(launchers[by].kind) && yk_mpi_has_plugin(other);
+    const yk_mpi_kind kind = use_other ? other : launchers[by].kind;
+    snprintf(needs, sizeof needs, "this job was started by %s", launchers[by].name);
     /* MPI's own components need its symbols: RTLD_GLOBAL */
     yk_status st = load(kind, RTLD_NOW | RTLD_GLOBAL, needs, path, sizeof path, &file);
     if (st)

@@ -52,7 +52,7 @@ yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, doub
                              yk_exchange **out);
 void yk_exchange_free(yk_exchange *x); /* NULL is fine */
 
-/* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/memory.h). It
+/* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/comm.h). It
  * must outlive x. */
 size_t yk_exchange_shared_memory_bytes(size_t nparams);
 void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at);

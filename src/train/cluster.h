@@ -19,7 +19,6 @@
 #define YK_TRAIN_CLUSTER_H
 
 #include "comm/comm.h"
-#include "comm/memory.h"
 #include "data/dataset.h"
 #include "model/model.h"
 #include "store/exchange.h"
