@@ -18,7 +18,15 @@
 typedef unsigned long long ull; /* for %llu */
 
 enum { COLUMNS, WEIGHTS, FIELDS, TENSORS, TABLES };
-static const char *const table_name[] = {"columns", "weights", "fields", "tensors"};
+static const struct {
+    const char *name;
+    size_t words; /* the first columns have texts */
+    const char *title[7];
+} layout[TABLES] = {
+    [COLUMNS] = {"columns", 3, {"column", "role", "type", "values", "mean", "deviation"}},
+    [WEIGHTS] = {"weights", 2, {"name", "class", "feature", "weight", "rows", "importance"}},
+    [FIELDS] = {"fields", 2, {"field", "tensor", "features", "mean_norm", "max_norm", "importance"}},
+    [TENSORS] = {"tensors", 2, {"tensor", "shape", "parameters", "norm", "max"}}};
 
 typedef struct {
     char *path;
@@ -38,20 +46,9 @@ typedef struct {
 
 /* ---- tables */
 
-/* The first `words` columns have texts. The list of titles ends with NULL. */
-static void begin_table(yk_table *t, size_t words, const char *const *titles)
-{
-    for (size_t i = 0; titles[i]; i++) {
-        yk_column c = {.words = i < words};
-        snprintf(c.title, sizeof c.title, "%s", titles[i]);
-        yk_table_column(t, &c);
-    }
-}
-
 static void make_tensors(const inspection *i, yk_table *t)
 {
     const yk_model *m = i->model->model;
-    begin_table(t, 2, (const char *const[]){"tensor", "shape", "parameters", "norm", "max", NULL});
     for (int k = 0; k < m->ntensors; k++) {
         const yk_model_tensor *w = &m->tensor[k];
         const float *p = i->model->params + yk_model_group_offset(m, w->group) + w->offset;
@@ -76,7 +73,12 @@ static void make_tables(inspection *i)
     const yk_schema *s = i->model->schema;
     yk_table *t = &i->table[COLUMNS];
     char text[32];
-    begin_table(t, 3, (const char *const[]){"column", "role", "type", "values", "mean", "deviation", NULL});
+    for (int k = 0; k < TABLES; k++)
+        for (size_t c = 0; layout[k].title[c]; c++) {
+            yk_column column = {.words = c < layout[k].words};
+            snprintf(column.title, sizeof column.title, "%s", layout[k].title[c]);
+            yk_table_column(&i->table[k], &column);
+        }
     for (size_t k = 0; s && k < s->ncolumns; k++) {
         const yk_schema_column *c = &s->column[k];
         const bool standard = c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD;
@@ -88,8 +90,6 @@ static void make_tables(inspection *i)
                          standard ? c->deviation : NAN);
     }
     t = &i->table[WEIGHTS];
-    begin_table(t, 2,
-                (const char *const[]){"name", "class", "feature", "weight", "rows", "importance", NULL});
     for (size_t k = 0; k < i->weights.n; k++) {
         const yk_weight *w = &i->weights.weight[k];
         yk_table_row(t, -1);
@@ -98,9 +98,6 @@ static void make_tables(inspection *i)
         YK_TABLE_NUMBERS(t, w->feature, (double)w->weight, i->data ? (double)w->rows : NAN, w->importance);
     }
     t = &i->table[FIELDS];
-    begin_table(
-        t, 2,
-        (const char *const[]){"field", "tensor", "features", "mean_norm", "max_norm", "importance", NULL});
     for (size_t k = 0; k < i->weights.nfields; k++) {
         const yk_field_norm *f = &i->weights.field[k];
         yk_table_row(t, -1);
@@ -254,9 +251,10 @@ static void print_text(inspection *i)
 
 /* ---- JSON and CSV */
 
-static void put_table(yk_json *j, const yk_table *t, const char *name)
+static void put_table(yk_json *j, const inspection *all, int kind)
 {
-    yk_json_array(j, name);
+    const yk_table *t = &all->table[kind];
+    yk_json_array(j, layout[kind].name);
     for (size_t i = 0; i < t->cells; i++) {
         const yk_cell *cell = &t->cell[i];
         const char *key = t->column[i % t->columns].title;
@@ -292,9 +290,8 @@ static yk_status print_json(const inspection *i)
     yk_json_int_or_null(j, "rows", i->data, (int64_t)i->weights.rows);
     yk_json_raw(j, "schema", schema ? schema : "null");
     yk_json_raw(j, "training", summary ? summary : "null");
-    put_table(j, &i->table[WEIGHTS], "weights");
-    put_table(j, &i->table[FIELDS], "fields");
-    put_table(j, &i->table[TENSORS], "tensors");
+    for (int t = WEIGHTS; t < TABLES; t++)
+        put_table(j, i, t);
     yk_json_end(j);
     free(schema);
     free(summary);
@@ -305,7 +302,7 @@ static yk_status print_csv(const inspection *i)
 {
     yk_text text = {0};
     size_t t = 0;
-    while (t < TABLES && strcmp(i->csv, table_name[t]))
+    while (t < TABLES && strcmp(i->csv, layout[t].name))
         t++;
     if (t == TABLES || !i->table[t].rows)
         return yk_fail(YK_EUSAGE,

@@ -278,26 +278,21 @@ static int receive(yk__native *t, yk__message *r)
     return 0;
 }
 
-static yk__message *take_posted(yk__native_peer *p, int tag)
+/* Removes the first one with this tag, or (by_id) id. NULL: none. */
+static yk__message *take(struct yk__messages *list, bool by_id, uint64_t which)
 {
     yk__message *r;
-    TAILQ_FOREACH(r, &p->posted, entry)
-    if (r->tag == tag) {
-        TAILQ_REMOVE(&p->posted, r, entry);
+    TAILQ_FOREACH(r, list, entry)
+    if (by_id ? r->id == which : (uint64_t)r->tag == which) {
+        TAILQ_REMOVE(list, r, entry);
         return r;
     }
     return NULL;
 }
 
-static yk__message *take_id(struct yk__messages *list, uint64_t id)
+static yk__message *take_posted(yk__native_peer *p, int tag)
 {
-    yk__message *r;
-    TAILQ_FOREACH(r, list, entry)
-    if (r->id == id) {
-        TAILQ_REMOVE(list, r, entry);
-        return r;
-    }
-    return NULL;
+    return take(&p->posted, false, (uint64_t)tag);
 }
 
 /* NULL: no memory, or too many of them. */
@@ -378,26 +373,20 @@ static bool on_announce(yk__native *t, yk__native_peer *p)
              : store(t, p, false) != NULL;
 }
 
+/* GRANT and FETCHED. */
 static bool on_grant(yk__native *t, yk__native_peer *p)
 {
-    yk__message *r = take_id(&p->announced, p->header.id);
+    yk__message *r = take(&p->announced, true, p->header.id);
     const yk__frame h = {.kind = YK__FRAME_DATA, .id = p->header.id, .bytes = r ? r->bytes : 0};
+    if (r && p->header.kind == YK__FRAME_FETCHED)
+        return r->done = true;
     return r && queue(t, p, h, r);
-}
-
-static bool on_fetched(yk__native *t, yk__native_peer *p)
-{
-    yk__message *r = take_id(&p->announced, p->header.id);
-    (void)t;
-    if (r)
-        r->done = true;
-    return r;
 }
 
 static bool on_data(yk__native *t, yk__native_peer *p)
 {
     (void)t;
-    p->message = take_id(&p->granted, p->header.id);
+    p->message = take(&p->granted, true, p->header.id);
     if (!p->message || p->header.bytes > p->message->bytes)
         return false;
     p->to = p->message->buf;
@@ -425,10 +414,10 @@ static const struct {
     bool (*begin)(yk__native *t, yk__native_peer *p);
     bool payload;
 } frame[] = {
-    [YK__FRAME_EAGER] = {on_eager, true},      [YK__FRAME_ANNOUNCE] = {on_announce, false},
-    [YK__FRAME_GRANT] = {on_grant, false},     [YK__FRAME_DATA] = {on_data, true},
-    [YK__FRAME_FETCHED] = {on_fetched, false}, [YK__FRAME_CREDIT] = {NULL, false},
-    [YK__FRAME_ABORT] = {on_abort, false},     [YK__FRAME_LEAVE] = {on_leave, false},
+    [YK__FRAME_EAGER] = {on_eager, true},    [YK__FRAME_ANNOUNCE] = {on_announce, false},
+    [YK__FRAME_GRANT] = {on_grant, false},   [YK__FRAME_DATA] = {on_data, true},
+    [YK__FRAME_FETCHED] = {on_grant, false}, [YK__FRAME_CREDIT] = {NULL, false},
+    [YK__FRAME_ABORT] = {on_abort, false},   [YK__FRAME_LEAVE] = {on_leave, false},
 };
 
 static bool begin_frame(yk__native *t, yk__native_peer *p)

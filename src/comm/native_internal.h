@@ -62,8 +62,7 @@ yk_status yk_dial(const char *address, const unsigned char *token, const yk_hell
                   int *out);
 
 /* Sends or receives all bytes of a blocking or non-blocking socket, until a time (base/clock.h). */
-bool yk_socket_send_all(int fd, const void *data, size_t n, double until);
-bool yk_socket_recv_all(int fd, void *out, size_t n, double until);
+bool yk_socket_transfer(int fd, bool send_it, void *data, size_t n, double until);
 
 /* ---- frames and messages ---- */
 

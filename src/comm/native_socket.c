@@ -116,26 +116,15 @@ static bool transient(void)
     return errno == EAGAIN || errno == EINTR;
 }
 
-bool yk_socket_send_all(int fd, const void *data, size_t n, double until)
+bool yk_socket_transfer(int fd, bool send_it, void *data, size_t n, double until)
 {
-    for (const char *p = data; n;) {
-        const ssize_t sent = send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && (!transient() || !wait_for(fd, POLLOUT, until)))
+    for (char *p = data; n;) {
+        const ssize_t k =
+            send_it ? send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, p, n, MSG_DONTWAIT);
+        if (k == 0 || (k < 0 && (!transient() || !wait_for(fd, send_it ? POLLOUT : POLLIN, until))))
             return false;
-        p += sent > 0 ? sent : 0;
-        n -= sent > 0 ? (size_t)sent : 0;
-    }
-    return true;
-}
-
-bool yk_socket_recv_all(int fd, void *out, size_t n, double until)
-{
-    for (char *p = out; n;) {
-        const ssize_t got = recv(fd, p, n, MSG_DONTWAIT);
-        if (got == 0 || (got < 0 && (!transient() || !wait_for(fd, POLLIN, until))))
-            return false;
-        p += got > 0 ? got : 0;
-        n -= got > 0 ? (size_t)got : 0;
+        p += k > 0 ? k : 0;
+        n -= k > 0 ? (size_t)k : 0;
     }
     return true;
 }
@@ -413,15 +402,15 @@ static yk_status authenticate(int fd, const char *address, const unsigned char *
     unsigned char expected[PROOF], proof[PROOF];
     if (!token && !same_user(fd))
         return yk_fail(YK_EUSAGE, "%s: the process that listens there belongs to another user", address);
-    if (!make_opening(&own) || !yk_socket_send_all(fd, &own, sizeof own, until) ||
-        !yk_socket_recv_all(fd, &theirs, sizeof theirs, until))
+    if (!make_opening(&own) || !yk_socket_transfer(fd, true, &own, sizeof own, until) ||
+        !yk_socket_transfer(fd, false, &theirs, sizeof theirs, until))
         return yk_fail(YK_ELOST, "%s: no answer", address);
     if (memcmp(theirs.magic, magic, sizeof magic))
         return yk_fail(YK_EUSAGE, "%s: the program that listens there is not this version of yoke", address);
     prove(token, "client", own.nonce, theirs.nonce, hello, mine.proof);
     prove(token, "server", own.nonce, theirs.nonce, NULL, expected);
-    if (!yk_socket_send_all(fd, &mine, sizeof mine, until) ||
-        !yk_socket_recv_all(fd, proof, sizeof proof, until))
+    if (!yk_socket_transfer(fd, true, &mine, sizeof mine, until) ||
+        !yk_socket_transfer(fd, false, proof, sizeof proof, until))
         return yk_fail(YK_ELOST, "%s: the connection was closed", address);
     if (!yk_equal_secret(expected, proof, PROOF))
         return yk_fail(YK_EUSAGE,

@@ -149,7 +149,7 @@ static yk_status exchange_hellos(yk__native *t, yk_hello *all)
                                &t->peer[0].fd);
         if (st)
             return yk_fail(st, "rank %d cannot reach rank 0: %s", t->job.rank, yk_error());
-        if (!yk_socket_recv_all(t->peer[0].fd, all, bytes, t->until))
+        if (!yk_socket_transfer(t->peer[0].fd, false, all, bytes, t->until))
             return yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
         for (int i = 0; i < t->job.size; i++)
             t->peer[i].hello = all[i];
@@ -167,7 +167,7 @@ static yk_status exchange_hellos(yk__native *t, yk_hello *all)
     for (int i = 0; i < t->job.size; i++)
         all[i] = t->peer[i].hello;
     for (int i = 1; i < t->job.size; i++)
-        if (t->peer[i].fd >= 0 && !yk_socket_send_all(t->peer[i].fd, all, bytes, t->until) && !st)
+        if (t->peer[i].fd >= 0 && !yk_socket_transfer(t->peer[i].fd, true, all, bytes, t->until) && !st)
             st = yk_fail(YK_ELOST, "rank %d has ended, or cannot be reached", i);
     atomic_store(&t->told, true);
     return st;
