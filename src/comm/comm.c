@@ -368,23 +368,31 @@ yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, v
                          there->peer);
 }
 
-static yk_status too_long(size_t bytes)
+static yk_status op_error(const yk_comm *c, const yk_op *op, int code)
 {
-    return yk_fail(YK_EUSAGE, "a message of %zu bytes is too long: at most 2 GB can be sent at once", bytes);
+    return yk__transport_error(c, code, op->incoming ? "cannot receive from" : "cannot send to", op->peer);
+}
+
+static yk_status begin(yk_comm *c, yk_op *op, int tag, void *buf, size_t bytes)
+{
+    int peer = op->peer;
+    const yk_transport t = yk__route(c, &peer);
+    if (bytes > INT32_MAX)
+        return yk_fail(YK_EUSAGE, "a message of %zu bytes is too long: at most 2 GB can be sent at once",
+                       bytes);
+    const int code = op->incoming ? t.ops->recv(t.self, peer, tag, buf, bytes, &op->request)
+                                  : t.ops->send(t.self, peer, tag, buf, bytes, &op->request);
+    op->active = !code;
+    return code ? op_error(c, op, code) : YK_OK;
 }
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                        yk_op *op)
 {
     *op = (yk_op){.peer = peer, .purpose = why, .bytes = bytes};
-    if (bytes > INT32_MAX)
-        return too_long(bytes);
-    int to = peer;
-    const yk_transport t = yk__route(c, &to);
-    const int code = t.ops->send(t.self, to, tag, buf, bytes, &op->request);
-    if (code)
-        return yk__transport_error(c, code, "cannot send to", peer);
-    op->active = true;
+    const yk_status st = begin(c, op, tag, (void *)(uintptr_t)buf, bytes);
+    if (st)
+        return st;
     c->counts.traffic[why].sent += bytes;
     c->counts.traffic[why].messages_sent++;
     if (peer < c->size)
@@ -395,15 +403,7 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
 yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf, size_t cap, yk_op *op)
 {
     *op = (yk_op){.peer = peer, .purpose = why, .incoming = true};
-    if (cap > INT32_MAX)
-        return too_long(cap);
-    int from = peer;
-    const yk_transport t = yk__route(c, &from);
-    const int code = t.ops->recv(t.self, from, tag, buf, cap, &op->request);
-    if (code)
-        return yk__transport_error(c, code, "cannot receive from", peer);
-    op->active = true;
-    return YK_OK;
+    return begin(c, op, tag, buf, cap);
 }
 
 void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
@@ -447,17 +447,12 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
     int peer = op->peer;
     const yk_transport t = yk__route(c, &peer);
     const int code = t.ops->test(t.self, &op->request, done_out, &bytes);
-    if (code) {
-        op->active = false;
-        return yk__transport_error(c, code, op->incoming ? "cannot receive from" : "cannot send to",
-                                   op->peer);
-    }
-    if (!*done_out)
-        return YK_OK;
-    op->active = false;
-    if (op->incoming) {
+    op->active = !code && !*done_out;
+    if (code)
+        return op_error(c, op, code);
+    if (*done_out && op->incoming) {
         op->bytes = bytes;
-        c->counts.traffic[op->purpose].received += op->bytes;
+        c->counts.traffic[op->purpose].received += bytes;
         c->counts.traffic[op->purpose].messages_received++;
     }
     return YK_OK;
