@@ -53,7 +53,7 @@ static bool wants_messages(void)
 static yk_status exchange_addresses(yk_comm *c, double timeout)
 {
     yk__address mine = {0}; /* 0 where ranks are not processes: the kernel does not know their state */
-    if (c->processes) {
+    if (c->world.processes) {
         mine = (yk__address){getpid(), host_id("/proc/self/ns/pid"),
                              wants_messages() ? 0 : host_id("/proc/self/ns/net")};
         gethostname(mine.name, sizeof mine.name - 1);
@@ -127,19 +127,15 @@ static yk_status choose_transport(const char *run_dir, double timeout, yk_rendez
 /* MPI_Init may never return; the native transport has a deadline of its own. */
 static yk_status start_transport(yk_comm *c, yk_startup *startup)
 {
-    yk_world world = {0};
     yk_startup_attach(startup, c);
     yk_startup_enter(startup, c->ops->mpi ? YK_STARTUP_BLOCKED : YK_STARTUP_BUSY);
-    const int code = c->ops->start(c->self, &world);
+    const int code = c->ops->start(c->self, &c->world);
     yk_startup_enter(startup, YK_STARTUP_WAITING);
     yk_startup_attach(startup, NULL);
     if (code)
         return yk__transport_error(c, code, "cannot start", YK_ANY);
-    c->rank = world.rank;
-    c->size = world.size;
-    c->processes = world.processes;
-    memcpy(c->library, world.library, sizeof c->library);
-    memcpy(c->host, world.host, sizeof c->host);
+    c->rank = c->world.rank;
+    c->size = c->world.size;
     return YK_OK;
 }
 
@@ -177,11 +173,11 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
                        "launcher belongs "
                        "to a different MPI implementation than this program (%s); use the mpirun of that "
                        "implementation, srun --mpi=pmix, or yoke train --launch %d",
-                       r.size, c->library, r.size);
+                       r.size, c->world.library, r.size);
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
     if (!st)
         st = exchange_addresses(c, timeout);
-    if (!st && c->processes)
+    if (!st && c->world.processes)
         yk_wait_set_share((double)yk_cores() / yk_comm_local_size(c));
     return st;
 }
@@ -194,7 +190,7 @@ void yk_comm_stop(yk_comm *c, bool clean)
         c->ops->stop(c->self);
     if (c->joined.ops)
         c->joined.ops->stop(c->joined.self);
-    yk__joins_free(c);
+    free(c->description);
     free(c->address);
     free(c->counts.sent_to);
     free(c->last_heartbeat);
@@ -261,7 +257,7 @@ void yk_comm_set_sharing(yk_comm *c, int processes)
 
 const char *yk_comm_library(const yk_comm *c)
 {
-    return c->library;
+    return c->world.library;
 }
 
 const yk_comm_counts *yk_comm_counted(const yk_comm *c)
@@ -283,7 +279,7 @@ bool yk_comm_on_one_host(const yk_comm *c)
 int yk_comm_ranks_here(const yk_comm *c, int first, int count)
 {
     int n = 0;
-    for (int r = first; c->processes && r < first + count; r++)
+    for (int r = first; c->world.processes && r < first + count; r++)
         n += c->address[r].host == c->address[c->rank].host;
     return n;
 }

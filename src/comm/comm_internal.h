@@ -19,24 +19,22 @@ typedef struct {
     char name[64]; /* of the host; "": not known */
 } yk__address;
 
-typedef struct yk__joins yk__joins;
-
 struct yk_comm {
     const yk_transport_ops *ops; /* NULL: this process joined a job, and has no ranks of its own */
     void *self;                  /* the transport's state */
     yk_transport joined;         /* of peers from `size` on (join.c); ops NULL: none */
-    yk__joins *joins;            /* the answers to them; NULL: none */
+    char *description;           /* of the job, sent to those that ask for it; NULL: none yet */
+    bool answered[YK_MAX_JOINED];
     yk_rendezvous job;
     bool asked;  /* to end the job */
     int servers; /* that this process joined */
     int rank, size;
     double stopped_timeout; /* a process that is stopped for longer is lost */
     int sharing;            /* processes that share the cores of this one; 0: all on its host */
-    bool processes;         /* each rank is a separate process */
     yk_comm_counts counts;
-    char library[96], host[64]; /* of the transport (yk_world) */
-    yk__address *address;       /* [size] */
-    yk_startup *startup;        /* borrowed; NULL: training has begun */
+    yk_world world;       /* what the transport says */
+    yk__address *address; /* [size] */
+    yk_startup *startup;  /* borrowed; NULL: training has begun */
     /* heartbeats during start-up (startup.c) */
     double limit;           /* heartbeat timeout in seconds; 0: no heartbeats */
     double heartbeat_at;    /* when the last ones were sent */
@@ -75,9 +73,6 @@ bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now)
 /* collective.c: maps memory of this process, or memory of this size of another process, which has the descriptor. NULL: not possible. */
 char *yk__memory_map(int fd, size_t bytes);
 char *yk__memory_open(int64_t pid, int64_t descriptor, size_t bytes);
-
-/* join.c */
-void yk__joins_free(yk_comm *c);
 
 /* Identifies the host, and the namespaces of processes and of the network: processes with the same one can share memory, unless
  * a security policy forbids it, and see each other's ids. */

@@ -16,19 +16,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The answers to workers that ask for the options of the job. */
-struct yk__joins {
-    char *text; /* NULL: none yet */
-    bool answered[YK_MAX_JOINED];
-};
-
-void yk__joins_free(yk_comm *c)
-{
-    if (c->joins)
-        free(c->joins->text);
-    free(c->joins);
-}
-
 /* ---- the address of this host, as others see it ---- */
 
 /* The address of the first network interface. */
@@ -53,9 +40,8 @@ static void publish(const yk_comm *c, yk_address *a)
 {
     char host[128], text[YK_ADDRESS_MAX];
     const char *port = strrchr(a->text, ':');
-    if (*c->host)
-        memcpy(host, c->host, sizeof c->host);
-    else
+    snprintf(host, sizeof host, "%s", c->world.host);
+    if (!*host)
         any_address(host, sizeof host);
     snprintf(text, sizeof text, strchr(host, ':') ? "[%s]%.7s" : "%s%.7s", host, port ? port : "");
     memcpy(a->text, text, sizeof text);
@@ -63,7 +49,7 @@ static void publish(const yk_comm *c, yk_address *a)
 
 /* ---- servers ---- */
 
-/* A server that cannot listen has no address. */
+/* A server that cannot listen has no address: *out does not change. */
 static void listen_at(yk_comm *c, bool anywhere, const unsigned char *token, yk_address *out)
 {
     char address[YK_ADDRESS_MAX];
@@ -77,18 +63,13 @@ static void listen_at(yk_comm *c, bool anywhere, const unsigned char *token, yk_
     if (one_host && !anywhere && !has_port)
         snprintf(address, sizeof address, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
                  (unsigned long long)yk_now_ns());
-    *out = (yk_address){""};
-    c->joins = calloc(1, sizeof *c->joins);
-    yk_status st = c->joins ? yk_native_listen(address, token, out, &c->joined)
-                            : yk_fail_memory(sizeof *c->joins, "joins");
-    if (st && c->joins && c->rank == 0 && has_port)
+    yk_status st = yk_native_listen(address, token, out, &c->joined);
+    if (st && c->rank == 0 && has_port)
         st = yk_native_listen("[::]:0", token, out, &c->joined);
-    if (st) {
+    if (st)
         yk_warn("workers cannot join this job: %s", yk_error());
-        *out = (yk_address){""};
-    } else if (strncmp(address, "unix:", 5)) {
+    else if (strncmp(address, "unix:", 5))
         publish(c, out);
-    }
 }
 
 yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, char **text_out)
@@ -129,8 +110,8 @@ yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, c
 
 void yk_comm_describe(yk_comm *c, char *text)
 {
-    free(c->joins->text);
-    c->joins->text = text;
+    free(c->description);
+    c->description = text;
 }
 
 /* Answers a worker that has asked for the description. */
@@ -140,18 +121,18 @@ static void answer(yk_comm *c, int peer)
     yk_arrival there;
     bool found = false;
     uint64_t request; /* nobody waits for it */
-    if (c->joins->answered[peer] || t->ops->probe(t->self, peer, YK__TAG_ASK, &found, &there) || !found ||
+    if (c->answered[peer] || t->ops->probe(t->self, peer, YK__TAG_ASK, &found, &there) || !found ||
         there.bytes)
         return;
-    c->joins->answered[peer] = true;
+    c->answered[peer] = true;
     if (!yk__receive(t, &there, YK__TAG_ASK, NULL))
-        t->ops->send(t->self, peer, YK__TAG_ASK, c->joins->text, strlen(c->joins->text) + 1, &request);
+        t->ops->send(t->self, peer, YK__TAG_ASK, c->description, strlen(c->description) + 1, &request);
 }
 
 int yk_comm_joined(yk_comm *c)
 {
     const int n = c->joined.ops ? c->joined.ops->peers(c->joined.self) : 0;
-    for (int i = 0; c->joins && c->joins->text && i < n; i++)
+    for (int i = 0; c->description && i < n; i++)
         answer(c, i);
     return n;
 }
@@ -217,7 +198,7 @@ yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk
     c->size = 1;
     c->servers = n;
     c->stopped_timeout = timeout;
-    snprintf(c->library, sizeof c->library, "native");
+    snprintf(c->world.library, sizeof c->world.library, "native");
     if (!(c->counts.sent_to = calloc(1, sizeof *c->counts.sent_to)))
         return yk_fail_memory(sizeof *c->counts.sent_to, "the servers of the job");
     yk_startup_enter(startup, YK_STARTUP_BUSY);
