@@ -4,9 +4,9 @@
 #include "base/number.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 enum { HEADER = 16, MAX_FRAME = 1 << 24 };
@@ -50,18 +50,14 @@ bool yk_channel_next(yk_channel *c, yk_job_frame *out)
 
 bool yk_channel_send(int fd, const yk_job_frame *f)
 {
-    struct iovec part[] = {
-        {(void *)(uintptr_t)f, HEADER}, {(void *)(uintptr_t)f->data, f->bytes}, {(char[]){'\0'}, 1}};
-    for (int i = 0; i < 3;) {
-        ssize_t n = writev(fd, part + i, 3 - i);
-        if (n < 0 && errno != EINTR)
-            return false;
-        for (; i < 3 && n >= (ssize_t)part[i].iov_len; i++)
-            n -= (ssize_t)part[i].iov_len;
-        if (i < 3 && n > 0)
-            part[i] = (struct iovec){(char *)part[i].iov_base + n, part[i].iov_len - (size_t)n};
-    }
-    return true;
+    char all[PIPE_BUF];
+    if (HEADER + f->bytes + 1 > sizeof all) /* to an agent: only the launcher writes to it */
+        return yk_write_all(fd, f, HEADER) && yk_write_all(fd, f->data, f->bytes) && yk_write_all(fd, "", 1);
+    memcpy(all, f, HEADER);
+    if (f->bytes)
+        memcpy(all + HEADER, f->data, f->bytes);
+    all[HEADER + f->bytes] = '\0';
+    return yk_write_all(fd, all, HEADER + f->bytes + 1);
 }
 
 void yk_channel_fini(yk_channel *c)

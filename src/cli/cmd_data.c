@@ -8,6 +8,7 @@
 #include "data/export.h"
 #include "data/spec.h"
 #include "lib/internal.h"
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -105,12 +106,6 @@ static yk_status open_watched(const arguments *a, int passes, bool inspects, yk_
 
 /* ---- gen and convert */
 
-static bool ends_in(const char *s, const char *ending)
-{
-    size_t n = strlen(s), m = strlen(ending);
-    return n > m && strcmp(s + n - m, ending) == 0;
-}
-
 /* Pipes and devices. One of them may be stdout, so the results are not printed there. */
 static bool is_stream(const char *path)
 {
@@ -121,15 +116,15 @@ static bool is_stream(const char *path)
 static yk_status choose_format(arguments *a)
 {
     static const struct {
-        const char *ending, *format;
-    } known[] = {{".tfrecord", "tfrecord"}, {".tfrecords", "tfrecord"}, {".libsvm", "libsvm"},
-                 {".svm", "libsvm"},        {".svmlight", "libsvm"},    {".libffm", "libffm"},
-                 {".ffm", "libffm"},        {".cache", "cache"},        {".bin", "cache"}};
-    if (ends_in(a->out, ".gz"))
+        const char *names, *format;
+    } known[] = {{"?*.tfrecord", "tfrecord"}, {"?*.tfrecords", "tfrecord"}, {"?*.libsvm", "libsvm"},
+                 {"?*.svm", "libsvm"},        {"?*.svmlight", "libsvm"},    {"?*.libffm", "libffm"},
+                 {"?*.ffm", "libffm"},        {"?*.cache", "cache"},        {"?*.bin", "cache"}};
+    if (!fnmatch("?*.gz", a->out, 0))
         return yk_fail(YK_EUSAGE,
                        "%s: cannot write compressed files; leave out .gz and run gzip on the result", a->out);
     for (size_t i = 0; !a->format && i < sizeof known / sizeof *known; i++)
-        if (ends_in(a->out, known[i].ending))
+        if (!fnmatch(known[i].names, a->out, 0))
             a->format = known[i].format;
     if (a->format)
         return YK_OK;

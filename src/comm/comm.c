@@ -193,7 +193,6 @@ void yk_comm_stop(yk_comm *c, bool clean)
     free(c->description);
     free(c->address);
     free(c->counts.sent_to);
-    free(c->last_heartbeat);
     free(c->heartbeat);
     free(c);
 }

@@ -36,10 +36,12 @@ struct yk_comm {
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */
     /* heartbeats during start-up (startup.c) */
-    double limit;           /* heartbeat timeout in seconds; 0: no heartbeats */
-    double heartbeat_at;    /* when the last ones were sent */
-    double *last_heartbeat; /* [size] when the latest one from this peer arrived */
-    uint64_t *heartbeat;    /* [size] requests */
+    double limit;        /* heartbeat timeout in seconds; 0: no heartbeats */
+    double heartbeat_at; /* when the last ones were sent */
+    struct {
+        double at;        /* when the latest one from this peer arrived */
+        uint64_t request; /* of the last one to this peer */
+    } * heartbeat;        /* [size] */
 };
 
 /* The transport that reaches a peer; *peer: its number there. */

@@ -47,7 +47,7 @@ static yk_status handle(yk_comm *c, double now)
         const yk_status st = found ? yk__receive(&t, &there, YK__TAG_HEARTBEAT, NULL) : YK_OK;
         if (st || !found)
             return st;
-        c->last_heartbeat[there.peer] = now;
+        c->heartbeat[there.peer].at = now;
     }
 }
 
@@ -57,10 +57,10 @@ static yk_status send(yk_comm *c)
     for (int i = 0; !code && i < c->size; i++) {
         bool done = true;
         size_t bytes;
-        if (c->heartbeat[i])
-            code = c->ops->test(c->self, &c->heartbeat[i], &done, &bytes);
+        if (c->heartbeat[i].request)
+            code = c->ops->test(c->self, &c->heartbeat[i].request, &done, &bytes);
         if (!code && done && exchanges(c, i))
-            code = c->ops->send(c->self, i, YK__TAG_HEARTBEAT, c, 0, &c->heartbeat[i]);
+            code = c->ops->send(c->self, i, YK__TAG_HEARTBEAT, c, 0, &c->heartbeat[i].request);
     }
     return code ? yk__transport_error(c, code, "cannot send a heartbeat", YK_ANY) : YK_OK;
 }
@@ -82,16 +82,14 @@ bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now)
     const int sender = c->rank == 0 ? peer : 0;
     const double margin =
         c->rank == 0 ? 0.0 : 1.0; /* rank 0 can name the missing rank, so it times out first */
-    if (c->last_heartbeat && peer < c->size && sender != c->rank)
-        began = fmax(began, c->last_heartbeat[sender]);
+    if (c->heartbeat && peer < c->size && sender != c->rank)
+        began = fmax(began, c->heartbeat[sender].at);
     return now - began > c->limit + margin;
 }
 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
 {
-    c->last_heartbeat = calloc((size_t)c->size, sizeof *c->last_heartbeat);
-    c->heartbeat = calloc((size_t)c->size, sizeof *c->heartbeat);
-    if (!c->last_heartbeat || !c->heartbeat)
+    if (!(c->heartbeat = calloc((size_t)c->size, sizeof *c->heartbeat)))
         return yk_fail_memory((size_t)c->size * sizeof *c->heartbeat, "the heartbeats");
     c->startup = startup;
     c->limit = yk_startup_timeout(startup);
