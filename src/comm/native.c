@@ -236,14 +236,20 @@ static void free_stored(yk__message *s)
     free(s);
 }
 
+/* Its bytes have been handed over. */
+static void release_stored(yk__native *t, yk__native_peer *p, yk__message *s)
+{
+    if (s->peer != t->job.rank)
+        give_credit(t, p, s->bytes);
+    free_stored(s);
+}
+
 static void deliver(yk__native *t, yk__native_peer *p, yk__message *s, yk__message *r)
 {
     if (s->bytes <= r->bytes && s->bytes)
         memcpy(r->buf, s->buf, s->bytes);
     complete_receive(r, s->bytes);
-    if (s->peer != t->job.rank)
-        give_credit(t, p, s->bytes);
-    free_stored(s);
+    release_stored(t, p, s);
 }
 
 /* The first one; peer < 0: of any rank. */
@@ -721,6 +727,21 @@ static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
     return s ? 0 : aborted(t);
 }
 
+static char *native_take(void *self, int peer, int tag, size_t *bytes_out)
+{
+    yk__native *t = self;
+    yk__message *s = find(t, peer, tag);
+    char *data = s && s->done ? s->buf : NULL;
+    if (!data)
+        return NULL;
+    t->peer[peer].nstored--;
+    TAILQ_REMOVE(&t->stored, s, entry);
+    *bytes_out = s->bytes;
+    s->buf = NULL;
+    release_stored(t, &t->peer[peer], s);
+    return data;
+}
+
 static void native_abandon(void *self)
 {
     yk__native *t = self;
@@ -763,4 +784,5 @@ const yk_transport_ops yk__native_ops = {.start = yk__native_start,
                                          .probe = native_probe,
                                          .abandon = native_abandon,
                                          .lost = native_lost,
-                                         .peers = native_peers};
+                                         .peers = native_peers,
+                                         .take = native_take};
