@@ -34,34 +34,32 @@ static void walk(const yk_rows *rows, uint32_t classes)
 /* Gives the file a header with valid checksums, and perhaps valid array offsets. */
 static void correct(uint8_t *file, size_t size, uint8_t choice)
 {
-    yk_cache_head head;
+    yk_cache_header head, *h = &head;
     memcpy(&head, file, sizeof head);
-    yk_cache_header *h = &head.header;
     memcpy(h->magic, YK_CACHE_MAGIC, sizeof h->magic);
     h->version = h->version % 5 + 1;
     if (choice & 2) {
         const yk_cache_header from = *h;
-        const yk_cache_shape shape = {.kind = (yk_rows_kind)(from.kind % 3),
-                                      .n = from.n,
-                                      .dim = from.dim,
-                                      .entries = from.entries,
-                                      .classes = from.classes,
-                                      .scale = from.scale,
-                                      .has_value = choice & 4,
-                                      .has_truth = choice & 8,
-                                      .has_field = choice & 32,
-                                      .has_weight = choice & 64,
-                                      .has_target = choice & 128,
-                                      .fields = from.fields,
-                                      .schema_size = choice & 16 ? from.schema_size % 256 + 1 : 0};
+        const yk_cache_shape shape = {
+            .kind = (yk_rows_kind)(from.kind % 3),
+            .n = from.n,
+            .dim = from.dim,
+            .entries = from.entries,
+            .classes = from.classes,
+            .scale = from.scale,
+            .arrays = (choice & 4 ? 1u << YK_ROWS_VALUE : 0) | (choice & 8 ? 1u << YK_ROWS_TRUTH : 0) |
+                      (choice & 32 ? 1u << YK_ROWS_FIELD : 0) | (choice & 64 ? 1u << YK_ROWS_WEIGHT : 0) |
+                      (choice & 128 ? 1u << YK_ROWS_TARGET : 0),
+            .fields = from.fields,
+            .schema_size = choice & 16 ? from.schema_size % 256 + 1 : 0};
         if (yk__cache_layout("input", &shape, &head))
             return;
         h->schema_crc = h->schema_size <= size ? yk_crc32c(file + size - h->schema_size, h->schema_size) : 0;
     }
     h->file_size = size;
     h->crc = yk_crc32c(h, offsetof(yk_cache_header, crc));
-    head.crc = yk_crc32c(head.more, sizeof head.more);
-    memcpy(file, &head, h->version >= 5 ? sizeof head : sizeof *h);
+    h->more_crc = yk_crc32c(&h->weight, 2 * sizeof h->weight);
+    memcpy(file, h, h->version >= 5 ? sizeof *h : YK_CACHE_HEADER);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -73,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     memcpy(copy, data, size);
     uint8_t choice = data[size - 1]; /* at the end, so that valid files are good seeds */
-    if ((choice & 1) && size >= sizeof(yk_cache_head))
+    if ((choice & 1) && size >= sizeof(yk_cache_header))
         correct(copy, size, choice);
     const char *path = put_input(copy, size);
     yk_rows rows;

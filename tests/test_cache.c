@@ -331,7 +331,7 @@ static void make_weighted(void)
         assert_int_equal(yk_rows_set_weight(&rows, (float)(i % 4)), YK_OK);
         assert_int_equal(yk_rows_set_target(&rows, (float)i - 100.5f), YK_OK);
     }
-    shape.has_weight = shape.has_target = true;
+    shape.arrays |= 1u << YK_ROWS_WEIGHT | 1u << YK_ROWS_TARGET;
     assert_int_equal(yk_cache_create(path, &shape, &w), YK_OK);
     assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_OK);
     yk_rows_fini(&mapped);
@@ -352,7 +352,7 @@ static void opening_checks_the_checksums(void **state)
     yk_cache_header h;
     yk_source *s;
     memcpy(&h, data, sizeof h);
-    data[h.array[YK_CACHE_INDEX].offset] ^= 1;
+    data[h.index.offset] ^= 1;
     store(data, size);
     assert_int_equal(map_other(), YK_OK);
     snprintf(spec, sizeof spec, "cache:%s", other);
@@ -384,13 +384,21 @@ static void check_damage(size_t header)
         yk_status st = map_other();
         assert_true(st == YK_OK || st == YK_EDATA);
         st = yk_cache_verify(other);
-        yk_cache_head head;
-        const yk_cache_header *h = &head.header;
-        memcpy(&head, data, sizeof head);
+        yk_cache_header h;
+        memcpy(&h, data, sizeof h);
+        const bool more = h.version >= 5;
+        const yk_cache_array arrays[] = {h.dense,
+                                         h.label,
+                                         h.start,
+                                         h.index,
+                                         h.value,
+                                         h.truth,
+                                         h.field,
+                                         more ? h.weight : h.field,
+                                         more ? h.target : h.field};
         bool inside = false;
-        for (int a = 0; a < yk__cache_arrays(h); a++)
-            inside |= i >= yk__cache_array(h, a)->offset &&
-                      i < yk__cache_array(h, a)->offset + yk__cache_array(h, a)->size;
+        for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
+            inside |= i >= arrays[a].offset && i < arrays[a].offset + arrays[a].size;
         assert_int_equal(st, inside && data[i] != was ? YK_EDATA : YK_OK);
         data[i] = was;
     }
@@ -412,7 +420,7 @@ static void damaged_bytes(void **state)
     make_clicks();
     check_damage(YK_CACHE_HEADER);
     make_weighted();
-    check_damage(sizeof(yk_cache_head));
+    check_damage(sizeof(yk_cache_header));
 }
 
 /* A forged file with a valid checksum does not cause reads outside the file. */
@@ -422,7 +430,7 @@ static void store_forged(const uint8_t *data, size_t size, yk_cache_header h)
     assert_non_null(copy);
     memcpy(copy, data, size);
     h.crc = yk_crc32c(&h, offsetof(yk_cache_header, crc));
-    memcpy(copy, &h, sizeof h);
+    memcpy(copy, &h, YK_CACHE_HEADER);
     store(copy, size);
     free(copy);
 }
@@ -465,14 +473,14 @@ static void forged_headers(void **state)
     FORGE(h.height = 3);
     FORGE(h.height = h.width = h.channels = UINT32_MAX);
     FORGE(h.file_size++);
-    FORGE(h.array[YK_CACHE_INDEX].offset += 64);
-    FORGE(h.array[YK_CACHE_INDEX].offset = UINT64_MAX - 63);
-    FORGE(h.array[YK_CACHE_INDEX].size = UINT64_MAX);
-    FORGE(h.array[YK_CACHE_VALUE].size = 8);
-    FORGE(h.array[YK_CACHE_TRUTH].size = 0);
+    FORGE(h.index.offset += 64);
+    FORGE(h.index.offset = UINT64_MAX - 63);
+    FORGE(h.index.size = UINT64_MAX);
+    FORGE(h.value.size = 8);
+    FORGE(h.truth.size = 0);
     /* descending row starts: the header is valid, the check of the starts finds them */
     uint64_t back = 17;
-    memcpy(data + good.array[YK_CACHE_START].offset + 8 * 200, &back, sizeof back);
+    memcpy(data + good.start.offset + 8 * 200, &back, sizeof back);
     store(data, size);
     assert_int_equal(map_other(), YK_EDATA);
     assert_non_null(strstr(yk_error(), "starts of rows"));

@@ -68,7 +68,7 @@ static yk_status file_new(const char *dir, const char *name, yk_file **out)
 
 /* Takes the first free N: a killed run may have left a file behind. Not mkstemp(): its files are readable only by their
  * owner, and the umask cannot be read without changing it. */
-int yk_file_temp(int directory, const char *name, mode_t mode, char **temp_out)
+static int open_temp(int directory, const char *name, mode_t mode, char **temp_out)
 {
     for (int n = 0; n < TEMP_TRIES; n++) {
         if (asprintf(temp_out, "%s.%ld-%d.tmp", name, (long)getpid(), n) < 0) {
@@ -121,7 +121,7 @@ static yk_status open_file(const char *dir, const char *name, bool append, mode_
     else if (is_special(f))
         f->fd = yk_fs_open(f->directory, f->name, common, 0);
     else
-        f->fd = yk_file_temp(f->directory, f->name, mode, &f->temp);
+        f->fd = open_temp(f->directory, f->name, mode, &f->temp);
     if (f->fd < 0) {
         st = yk_fail_path(f->path, append ? "cannot open for writing" : "cannot create", errno);
         file_free(f);
@@ -203,6 +203,22 @@ yk_status yk_file_write(yk_file *f, const void *data, size_t size)
     if (size)
         memcpy(f->buffer + f->filled, data, size);
     f->filled += size;
+    return YK_OK;
+}
+
+yk_status yk_file_write_at(yk_file *f, const void *data, size_t size, uint64_t offset)
+{
+    if (f->status)
+        return fail_again(f);
+    f->written += size;
+    for (const char *p = data; size > 0;) {
+        const ssize_t n = pwrite(f->fd, p, size, (off_t)offset);
+        if (n < 0 && errno != EINTR)
+            return fail(f, "cannot write");
+        p += n > 0 ? n : 0;
+        offset += n > 0 ? (uint64_t)n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
     return YK_OK;
 }
 

@@ -38,6 +38,7 @@ yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out);
 yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);
 
 yk_status yk_file_write(yk_file *f, const void *data, size_t size);
+yk_status yk_file_write_at(yk_file *f, const void *data, size_t size, uint64_t offset); /* not buffered */
 yk_status yk_file_print(yk_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 yk_status yk_file_flush(yk_file *f);        /* writes the buffer out: other processes see it */
 uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle */
@@ -50,10 +51,6 @@ yk_status yk_file_save(const char *dir, const char *name, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 /* The same for a secret: only the owner can read the file. */
 yk_status yk_file_save_private(const char *dir, const char *name, const char *text);
-
-/* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for callers that write the data
- * themselves. Returns -1 and sets errno on failure. The caller frees the name. */
-int yk_file_temp(int directory, const char *name, mode_t mode, char **temp_out);
 
 /* Opens a file in an untrusted directory for reading, but only if it is a regular file of at most `max` bytes: a link
  * could point to any file, a FIFO or a device could block, and a huge file could take hours. Anything else is YK_EDATA.

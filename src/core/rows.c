@@ -28,14 +28,14 @@ static const struct {
     [YK_ROWS_FLOATS] = {offsetof(yk_rows, f32), sizeof(float), F32, false, "values"},
 };
 
-static inline void *get(const yk_rows *rows, int a)
+void *yk_rows_get(const yk_rows *rows, int a)
 {
     void *p;
     memcpy(&p, (const char *)rows + array[a].offset, sizeof p);
     return p;
 }
 
-static inline void set(yk_rows *rows, int a, void *p)
+void yk_rows_set(yk_rows *rows, int a, void *p)
 {
     memcpy((char *)rows + array[a].offset, &p, sizeof p);
 }
@@ -45,13 +45,21 @@ static inline yk_status grow(yk_rows *rows, int a, size_t need)
     return yk__reserve((char *)rows + array[a].offset, &rows->cap[a], need, array[a].width, array[a].what);
 }
 
-static bool belongs(yk_rows_kind kind, int a)
+unsigned yk_rows_arrays(const yk_rows *rows)
 {
-    return array[a].kinds >> kind & 1;
+    unsigned arrays = 0;
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++)
+        arrays |= array[a].optional && yk_rows_get(rows, a) ? 1u << a : 0;
+    return arrays;
 }
 
-/* The length of array a of n rows. */
-static uint64_t count_of(int a, uint64_t n, uint64_t dim, uint64_t entries)
+size_t yk_rows_width(yk_rows_kind kind, unsigned arrays, int a)
+{
+    const bool has = (array[a].kinds >> kind & 1) && (!array[a].optional || arrays >> a & 1);
+    return has ? array[a].width : 0;
+}
+
+uint64_t yk_rows_length(int a, uint64_t n, uint64_t dim, uint64_t entries)
 {
     switch (a) {
     case YK_ROWS_START:
@@ -76,17 +84,17 @@ static size_t entries_so_far(const yk_rows *rows)
 
 static size_t bytes_of(const yk_rows *rows, int a)
 {
-    return (size_t)count_of(a, rows->n, rows->dim, entries_so_far(rows)) * array[a].width;
+    return (size_t)yk_rows_length(a, rows->n, rows->dim, entries_so_far(rows)) * array[a].width;
 }
 
 /* Values and weights are 1 by default, fields and targets 0. */
 static void fill_default(yk_rows *rows, int a, size_t from, size_t to)
 {
-    float *ones = a == YK_ROWS_VALUE || a == YK_ROWS_WEIGHT ? get(rows, a) : NULL;
+    float *ones = a == YK_ROWS_VALUE || a == YK_ROWS_WEIGHT ? yk_rows_get(rows, a) : NULL;
     for (size_t i = from; ones && i < to; i++)
         ones[i] = 1.0f;
     if (!ones && to > from)
-        memset((char *)get(rows, a) + from * array[a].width, 0, (to - from) * array[a].width);
+        memset((char *)yk_rows_get(rows, a) + from * array[a].width, 0, (to - from) * array[a].width);
 }
 
 /* ---- */
@@ -101,7 +109,7 @@ void yk_rows_fini(yk_rows *rows)
     if (rows->map)
         munmap(rows->map, rows->map_size);
     for (int a = 0; a < YK_ROWS_ARRAYS && !rows->map; a++)
-        free(get(rows, a));
+        free(yk_rows_get(rows, a));
     free(rows->spare);
     *rows = (yk_rows){0};
 }
@@ -284,7 +292,7 @@ yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label)
     if (rows->kind == YK_ROWS_SPARSE && (st = commit_sparse(rows, entries)))
         return st;
     for (int a = YK_ROWS_WEIGHT; a <= YK_ROWS_TARGET; a++)
-        if (get(rows, a)) {
+        if (yk_rows_get(rows, a)) {
             if (grow(rows, a, rows->n + 1))
                 return YK_ESYSTEM;
             fill_default(rows, a, rows->n, rows->n + 1);
@@ -296,12 +304,12 @@ yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label)
 /* Sets element n - 1 of an optional array. */
 static yk_status set_last(yk_rows *rows, int a, float v)
 {
-    const bool had = get(rows, a);
+    const bool had = yk_rows_get(rows, a);
     if (grow(rows, a, rows->n))
         return YK_ESYSTEM;
     if (!had)
         fill_default(rows, a, 0, rows->n);
-    ((float *)get(rows, a))[rows->n - 1] = v;
+    ((float *)yk_rows_get(rows, a))[rows->n - 1] = v;
     return YK_OK;
 }
 
@@ -328,10 +336,11 @@ yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, flo
 /* Appends one array of rows `first` .. `first + n` of `from`. */
 static yk_status append_array(yk_rows *rows, const yk_rows *from, int a, size_t first, size_t n)
 {
-    const bool sparse = rows->kind == YK_ROWS_SPARSE, had = get(rows, a), has = get(from, a);
-    const size_t begin = (size_t)count_of(a, first, from->dim, sparse ? from->start[first] : 0);
-    const size_t end = (size_t)count_of(a, first + n, from->dim, sparse ? from->start[first + n] : 0);
-    const size_t at = (size_t)count_of(a, rows->n, rows->dim, entries_so_far(rows)), to = at + end - begin;
+    const bool sparse = rows->kind == YK_ROWS_SPARSE, had = yk_rows_get(rows, a), has = yk_rows_get(from, a);
+    const size_t begin = (size_t)yk_rows_length(a, first, from->dim, sparse ? from->start[first] : 0);
+    const size_t end = (size_t)yk_rows_length(a, first + n, from->dim, sparse ? from->start[first + n] : 0);
+    const size_t at = (size_t)yk_rows_length(a, rows->n, rows->dim, entries_so_far(rows)),
+                 to = at + end - begin;
     const size_t width = array[a].width;
     if (!had && !has)
         return YK_OK;
@@ -340,7 +349,7 @@ static yk_status append_array(yk_rows *rows, const yk_rows *from, int a, size_t 
     if (!had && array[a].optional && a != YK_ROWS_TRUTH)
         fill_default(rows, a, 0, at);
     if (has)
-        memcpy((char *)get(rows, a) + at * width, (const char *)get(from, a) + begin * width,
+        memcpy((char *)yk_rows_get(rows, a) + at * width, (const char *)yk_rows_get(from, a) + begin * width,
                (end - begin) * width);
     else
         fill_default(rows, a, at, to);
@@ -359,7 +368,7 @@ yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_
     }
     rows->scale = from->scale;
     for (int a = YK_ROWS_INDEX; a < YK_ROWS_ARRAYS; a++)
-        if (belongs(rows->kind, a) && (truth || a != YK_ROWS_TRUTH) && append_array(rows, from, a, first, n))
+        if ((truth || a != YK_ROWS_TRUTH) && append_array(rows, from, a, first, n))
             return YK_ESYSTEM;
     if (rows->kind == YK_ROWS_SPARSE) {
         const size_t at = entries_so_far(rows);
@@ -377,14 +386,14 @@ yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_
 yk_status yk__rows_reserve(yk_rows *rows, size_t n, size_t entries, unsigned arrays)
 {
     for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
-        if (!belongs(rows->kind, a) || (array[a].optional && !(arrays >> a & 1)))
+        if (!yk_rows_width(rows->kind, arrays, a))
             continue;
-        const bool is_new = array[a].optional && !get(rows, a);
-        if (grow(rows, a, (size_t)count_of(a, n, rows->dim, entries)))
+        const bool is_new = array[a].optional && !yk_rows_get(rows, a);
+        if (grow(rows, a, (size_t)yk_rows_length(a, n, rows->dim, entries)))
             return YK_ESYSTEM;
         if (is_new)
             fill_default(rows, a, 0, bytes_of(rows, a) / array[a].width);
-        yk_huge_pages(get(rows, a), rows->cap[a] * array[a].width);
+        yk_huge_pages(yk_rows_get(rows, a), rows->cap[a] * array[a].width);
     }
     return YK_OK;
 }
@@ -423,8 +432,8 @@ yk_status yk_rows_drop_fields(yk_rows *rows)
         st = yk_rows_commit(&merged, n, rows->label[r]);
     }
     for (int a = YK_ROWS_TRUTH; a <= YK_ROWS_TARGET && !st; a++)
-        if (get(rows, a) && !(st = grow(&merged, a, rows->n)))
-            memcpy(get(&merged, a), get(rows, a), rows->n * array[a].width);
+        if (yk_rows_get(rows, a) && !(st = grow(&merged, a, rows->n)))
+            memcpy(yk_rows_get(&merged, a), yk_rows_get(rows, a), rows->n * array[a].width);
     merged.dim = rows->dim;
     yk_rows_fini(st ? &merged : rows);
     if (!st)
@@ -448,18 +457,16 @@ void yk_rows_expect(yk_rows *rows, size_t n)
                         : rows->n                    ? entries_so_far(rows) / rows->n + 1
                                                      : 0;
     size_t all;
-    unsigned arrays = 0;
-    for (int a = 0; a < YK_ROWS_ARRAYS; a++)
-        arrays |= get(rows, a) ? 1u << a : 0;
     if (n > rows->n && !__builtin_mul_overflow(n, mean, &all))
-        yk__rows_reserve(rows, n, all, arrays);
+        yk__rows_reserve(rows, n, all, yk_rows_arrays(rows));
 }
 
 size_t yk_rows_bytes(const yk_rows *rows)
 {
+    const unsigned arrays = yk_rows_arrays(rows);
     size_t bytes = 0;
     for (int a = 0; a < YK_ROWS_ARRAYS; a++)
-        if (belongs(rows->kind, a) && (get(rows, a) || !array[a].optional))
+        if (yk_rows_width(rows->kind, arrays, a))
             bytes += bytes_of(rows, a);
     return bytes;
 }
@@ -467,8 +474,8 @@ size_t yk_rows_bytes(const yk_rows *rows)
 void yk_rows_finish(yk_rows *rows)
 {
     for (int a = 0; a < YK_ROWS_ARRAYS && !rows->map; a++)
-        if (get(rows, a))
-            yk_collapse(get(rows, a), bytes_of(rows, a));
+        if (yk_rows_get(rows, a))
+            yk_collapse(yk_rows_get(rows, a), bytes_of(rows, a));
 }
 
 /* ---- packing: | packed | the arrays, in order, each padded to 8 bytes | */
@@ -481,7 +488,7 @@ typedef struct {
 
 static size_t packed_bytes(const packed *p, int a)
 {
-    return p->has >> a & 1 ? YK_ROUND_UP(count_of(a, p->n, p->dim, p->entries) * array[a].width, 8) : 0;
+    return p->has >> a & 1 ? YK_ROUND_UP(yk_rows_length(a, p->n, p->dim, p->entries) * array[a].width, 8) : 0;
 }
 
 yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out)
@@ -489,7 +496,7 @@ yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out)
     packed head = {rows->kind, rows->n, rows->dim, entries_so_far(rows), 0, (double)rows->scale};
     size_t total = sizeof head;
     for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
-        head.has |= (uint64_t)(rows->n && get(rows, a)) << a;
+        head.has |= (uint64_t)(rows->n && yk_rows_get(rows, a)) << a;
         total += packed_bytes(&head, a);
     }
     char *at = *out = calloc(1, total);
@@ -499,7 +506,7 @@ yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out)
     at += sizeof head;
     for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
         if (packed_bytes(&head, a))
-            memcpy(at, get(rows, a), bytes_of(rows, a));
+            memcpy(at, yk_rows_get(rows, a), bytes_of(rows, a));
         at += packed_bytes(&head, a);
     }
     *bytes_out = total;
@@ -519,7 +526,7 @@ yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *out)
     yk_rows_init(out, (yk_rows_kind)head.kind, head.dim);
     for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
         if (packed_bytes(&head, a))
-            set(out, a, (char *)from + total);
+            yk_rows_set(out, a, (char *)from + total);
         total += packed_bytes(&head, a);
     }
     if (total != bytes)

@@ -93,6 +93,15 @@ typedef struct {
     size_t map_size;
 } yk_rows;
 
+/* For code that treats all arrays alike: array a of a block, NULL if it has none; */
+void *yk_rows_get(const yk_rows *rows, int a);
+void yk_rows_set(yk_rows *rows, int a, void *array); /* borrowed */
+/* bit a: the block has the optional array a; */
+unsigned yk_rows_arrays(const yk_rows *rows);
+/* bytes of an element, 0 if blocks of this kind with these optional arrays have no array a; and the elements of n rows. */
+size_t yk_rows_width(yk_rows_kind kind, unsigned arrays, int a);
+uint64_t yk_rows_length(int a, uint64_t n, uint64_t dim, uint64_t entries);
+
 void yk_rows_init(yk_rows *rows, yk_rows_kind kind, size_t dense_dim);
 void yk_rows_fini(yk_rows *rows);
 void yk_rows_clear(yk_rows *rows); /* removes all rows; keeps the memory and the kind */
@@ -154,7 +163,7 @@ void yk_scatter_end(yk_scatter *s); /* all rows were put */
 size_t yk_rows_bytes(const yk_rows *rows); /* memory of the rows */
 void yk_rows_finish(yk_rows *rows);        /* after the last row: makes random reads cheap (huge pages) */
 
-/* Private to core: memory for n rows, in huge pages. `arrays`: bit a: with the optional array a. */
+/* Private to core: memory for n rows with these optional arrays, in huge pages. */
 yk_status yk__rows_reserve(yk_rows *rows, size_t n, size_t entries, unsigned arrays);
 
 static inline size_t yk_rows_entries(const yk_rows *rows, size_t r)

@@ -133,11 +133,10 @@ static yk_status copy_part(void *context, int me)
     return st;
 }
 
-/* Bit a: the rows have the optional array a. */
+/* The arrays that a copy has if some of its rows have them. Probabilities are known for all rows, or not at all. */
 static unsigned arrays_of(const yk_rows *rows)
 {
-    return (rows->value ? 1u << YK_ROWS_VALUE : 0) | (rows->field ? 1u << YK_ROWS_FIELD : 0) |
-           (rows->weight ? 1u << YK_ROWS_WEIGHT : 0) | (rows->target ? 1u << YK_ROWS_TARGET : 0);
+    return yk_rows_arrays(rows) & ~(1u << YK_ROWS_TRUTH);
 }
 
 yk_status yk_rows_append_picked(yk_rows *to, const yk_rows *from, const uint32_t *pick, size_t n)

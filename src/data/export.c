@@ -230,11 +230,10 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
                             .height = (uint32_t)s->height,
                             .width = (uint32_t)s->width,
                             .channels = (uint32_t)s->channels,
-                            .has_value = c.value,
-                            .has_truth = !c.no_truth,
-                            .has_field = c.field,
-                            .has_weight = c.weight,
-                            .has_target = c.target,
+                            .arrays =
+                                (unsigned)c.value << YK_ROWS_VALUE | (unsigned)!c.no_truth << YK_ROWS_TRUTH |
+                                (unsigned)c.field << YK_ROWS_FIELD | (unsigned)c.weight << YK_ROWS_WEIGHT |
+                                (unsigned)c.target << YK_ROWS_TARGET,
                             .fields = s->fields > c.fields ? s->fields : c.fields};
     char *schema = s->schema ? yk_schema_write(s->schema) : NULL;
     if (s->schema && !schema)

@@ -1,159 +1,161 @@
 #include "format/cache.h"
 
 #include "base/crc.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "format/input.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define ALIGNMENT 64
 #define MAX_SIZE  ((uint64_t)1 << 62)
 
-static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start",  "index", "value",
-                                                        "truth", "field", "weight", "target"};
-
 /* ---- the layout, for writing and for checking */
 
-/* *size_out is 0 if the shape has no such array. False: too large. */
-static bool array_size(const yk_cache_shape *s, int array, uint64_t *size_out)
+/* In the order of the file. A file has one of the dense arrays, or the sparse ones. */
+static const struct {
+    int array;    /* of yk_rows */
+    bool real;    /* float */
+    size_t entry; /* in the header */
+    const char *name;
+} arrays[] = {{YK_ROWS_PIXELS, false, offsetof(yk_cache_header, dense), "dense"},
+              {YK_ROWS_FLOATS, true, offsetof(yk_cache_header, dense), "dense"},
+              {YK_ROWS_LABEL, false, offsetof(yk_cache_header, label), "label"},
+              {YK_ROWS_START, false, offsetof(yk_cache_header, start), "start"},
+              {YK_ROWS_INDEX, false, offsetof(yk_cache_header, index), "index"},
+              {YK_ROWS_VALUE, true, offsetof(yk_cache_header, value), "value"},
+              {YK_ROWS_TRUTH, true, offsetof(yk_cache_header, truth), "truth"},
+              {YK_ROWS_FIELD, false, offsetof(yk_cache_header, field), "field"},
+              {YK_ROWS_WEIGHT, true, offsetof(yk_cache_header, weight), "weight"},
+              {YK_ROWS_TARGET, true, offsetof(yk_cache_header, target), "target"}};
+enum { ARRAYS = sizeof arrays / sizeof *arrays };
+
+static yk_cache_array *entry_of(const yk_cache_header *h, int i)
 {
-    const bool sparse = s->kind == YK_ROWS_SPARSE;
-    const struct {
-        bool exists;
-        uint64_t count, width;
-    } of[YK_CACHE_ARRAYS] = {[YK_CACHE_DENSE] = {!sparse, s->entries, s->kind == YK_ROWS_U8 ? 1 : 4},
-                             [YK_CACHE_LABEL] = {true, s->n, 4},
-                             [YK_CACHE_START] = {sparse, s->n + 1, 8},
-                             [YK_CACHE_INDEX] = {sparse, s->entries, 4},
-                             [YK_CACHE_VALUE] = {sparse && s->has_value, s->entries, 4},
-                             [YK_CACHE_TRUTH] = {s->has_truth, s->n, 4},
-                             [YK_CACHE_FIELD] = {sparse && s->has_field, s->entries, 2},
-                             [YK_CACHE_WEIGHT] = {s->has_weight, s->n, 4},
-                             [YK_CACHE_TARGET] = {s->has_target, s->n, 4}};
-    *size_out = 0;
-    return !of[array].exists ||
-           (s->n < MAX_SIZE && !__builtin_mul_overflow(of[array].count, of[array].width, size_out) &&
-            *size_out < MAX_SIZE);
+    return (yk_cache_array *)((char *)h + arrays[i].entry);
 }
 
-yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_head *head)
+static size_t header_size(const yk_cache_header *h)
 {
-    yk_cache_header *out = &head->header;
-    memset(head, 0, sizeof *head);
+    return h->version >= 5 ? sizeof *h : YK_CACHE_HEADER;
+}
+
+static bool has(const yk_cache_shape *s, int array)
+{
+    return s->arrays >> array & 1;
+}
+
+yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_header *out)
+{
+    *out = (yk_cache_header){.version = has(s, YK_ROWS_WEIGHT) || has(s, YK_ROWS_TARGET) ? 5
+                                        : s->schema_size                                 ? 4
+                                        : !has(s, YK_ROWS_FIELD)                         ? 1
+                                        : s->fields                                      ? 3
+                                                                                         : 2,
+                             .kind = s->kind,
+                             .n = s->n,
+                             .dim = s->dim,
+                             .entries = s->entries,
+                             .classes = s->classes,
+                             .scale = s->scale,
+                             .height = s->height,
+                             .width = s->width,
+                             .channels = s->channels,
+                             .fields = has(s, YK_ROWS_FIELD) ? s->fields : 0,
+                             .schema_size = s->schema_size};
     memcpy(out->magic, YK_CACHE_MAGIC, sizeof out->magic);
-    out->version = s->has_weight || s->has_target ? 5
-                   : s->schema_size               ? 4
-                   : !s->has_field                ? 1
-                   : s->fields                    ? 3
-                                                  : 2;
-    out->kind = s->kind;
-    out->n = s->n;
-    out->dim = s->dim;
-    out->entries = s->entries;
-    out->classes = s->classes;
-    out->scale = s->scale;
-    out->height = s->height;
-    out->width = s->width;
-    out->channels = s->channels;
-    out->fields = s->has_field ? s->fields : 0;
-    uint64_t at = yk__cache_head_size(out);
-    for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
+    uint64_t at = header_size(out);
+    for (int i = 0; i < ARRAYS; i++) {
+        const size_t width = yk_rows_width(s->kind, s->arrays, arrays[i].array);
         uint64_t size;
-        if (!array_size(s, i, &size) || at > MAX_SIZE - size)
+        if (s->n >= MAX_SIZE ||
+            __builtin_mul_overflow(yk_rows_length(arrays[i].array, s->n, s->dim, s->entries), width, &size) ||
+            size >= MAX_SIZE || at > MAX_SIZE - size)
             return yk_fail(YK_EDATA, "%s: %llu rows of %llu columns are too large for a file", path,
                            (unsigned long long)s->n, (unsigned long long)s->dim);
         if (size == 0)
             continue;
-        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        yk__cache_array(out, i)->offset = at;
-        yk__cache_array(out, i)->size = size;
+        at = YK_ROUND_UP(at, ALIGNMENT);
+        *entry_of(out, i) = (yk_cache_array){.offset = at, .size = size};
         at += size;
     }
-    if (s->schema_size)
-        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + s->schema_size;
-    out->schema_size = s->schema_size;
-    out->file_size = at;
+    out->file_size = s->schema_size ? YK_ROUND_UP(at, ALIGNMENT) + s->schema_size : at;
     return YK_OK;
 }
 
 /* ---- checking */
 
-/* Checks every field of the header: it must be exactly what the writer would write. */
-static yk_status check_header(const char *path, const yk_cache_header *h, uint64_t file_size,
-                              yk_cache_shape *s)
+static bool is_plausible(const yk_cache_header *h)
 {
-    if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
+    const bool sparse = h->kind == YK_ROWS_SPARSE, image = h->height || h->width || h->channels;
+    const uint64_t max = sparse ? (uint64_t)UINT32_MAX + 1 : MAX_SIZE;
+    const uint64_t plane = (uint64_t)h->height * h->width; /* fits in 64 bits, unlike the product of three */
+    uint64_t product;
+    if (h->kind > YK_ROWS_SPARSE || !h->n || !h->dim || h->dim > max || !h->classes ||
+        h->classes > INT32_MAX || h->fields > UINT16_MAX + 1 || !isfinite(h->scale))
+        return false;
+    if (image && (!plane || !h->channels || h->dim % plane || h->dim / plane != h->channels))
+        return false;
+    return sparse || (!__builtin_mul_overflow(h->n, h->dim, &product) && product == h->entries);
+}
+
+/* The header must be exactly what the writer would write for this shape. */
+static yk_status check_header(const char *path, const void *map, uint64_t file_size, yk_cache_shape *s)
+{
+    yk_cache_header h = {0}, want;
+    memcpy(&h, map, file_size < sizeof h ? file_size : sizeof h);
+    if (file_size < YK_CACHE_HEADER)
+        return yk_fail_at(path, file_size, "the file ends within its header (256 bytes)");
+    if (memcmp(h.magic, YK_CACHE_MAGIC, sizeof h.magic))
         return yk_fail_at(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
-    if (h->version < 1 || h->version > 5)
+    if (h.version < 1 || h.version > 5)
         return yk_fail_at(path, offsetof(yk_cache_header, version),
                           "version %u of the cache, but only versions 1 to 5 can be read; convert the data "
                           "again",
-                          h->version);
-    const yk_cache_head *head = (const yk_cache_head *)h;
-    if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)) ||
-        (h->version >= 5 &&
-         (file_size < sizeof *head || head->crc != yk_crc32c(head->more, sizeof head->more) ||
-          head->zero[0] || head->zero[1] || head->zero[2])))
+                          h.version);
+    if (h.crc != yk_crc32c(&h, offsetof(yk_cache_header, crc)) ||
+        (h.version >= 5 && h.more_crc != yk_crc32c(&h.weight, 2 * sizeof h.weight)))
         return yk_fail_at(path, offsetof(yk_cache_header, crc),
                           "the header is damaged: its checksum is wrong");
-    if (h->file_size != file_size)
-        return yk_fail_at(path, file_size < h->file_size ? file_size : h->file_size,
+    if (h.file_size != file_size)
+        return yk_fail_at(path, file_size < h.file_size ? file_size : h.file_size,
                           "the file has %llu bytes, but its header says %llu: it was truncated or extended",
-                          (unsigned long long)file_size, (unsigned long long)h->file_size);
-    if (h->kind > YK_ROWS_SPARSE)
-        return yk_fail_at(path, offsetof(yk_cache_header, kind), "unknown kind of rows");
-    if (h->n == 0 || h->dim == 0)
-        return yk_fail_at(path, offsetof(yk_cache_header, n), "no examples");
-    if (h->classes == 0 || h->classes > INT32_MAX)
-        return yk_fail_at(path, offsetof(yk_cache_header, classes), "invalid number of classes");
-    uint64_t max = h->kind == YK_ROWS_SPARSE ? (uint64_t)UINT32_MAX + 1 : MAX_SIZE, product;
-    if (h->dim > max)
-        return yk_fail_at(path, offsetof(yk_cache_header, dim), "too many columns");
-    if (h->kind != YK_ROWS_SPARSE &&
-        (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))
-        return yk_fail_at(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
-    if (h->version < 5 && (h->version == 4) != (h->schema_size != 0))
-        return yk_fail_at(path, offsetof(yk_cache_header, schema_size), "invalid size of the schema");
-    if ((h->version < 4 && (h->version == 3) != (h->fields != 0)) || h->fields > UINT16_MAX + 1)
-        return yk_fail_at(path, offsetof(yk_cache_header, fields), "invalid number of fields");
-    if (!isfinite(h->scale))
-        return yk_fail_at(path, offsetof(yk_cache_header, scale), "the scale is not finite");
-    /* the product of two 32-bit numbers fits in 64 bits; the third is checked by division */
-    uint64_t plane = (uint64_t)h->height * h->width;
-    if ((h->height || h->width || h->channels) &&
-        (!plane || !h->channels || h->dim % plane || h->dim / plane != h->channels))
-        return yk_fail_at(path, offsetof(yk_cache_header, height),
-                          "height, width and channels do not fit the columns");
-    *s = (yk_cache_shape){.kind = (yk_rows_kind)h->kind,
-                          .n = h->n,
-                          .dim = h->dim,
-                          .entries = h->entries,
-                          .classes = h->classes,
-                          .scale = h->scale,
-                          .height = h->height,
-                          .width = h->width,
-                          .channels = h->channels,
-                          .has_value = h->array[YK_CACHE_VALUE].size != 0,
-                          .has_truth = h->array[YK_CACHE_TRUTH].size != 0,
-                          .has_field = h->version < 4 ? h->version > 1 : h->field.size != 0,
-                          .has_weight = h->version >= 5 && head->more[0].size,
-                          .has_target = h->version >= 5 && head->more[1].size,
-                          .fields = h->fields,
-                          .schema_size = h->schema_size};
-    yk_cache_head wanted;
-    const yk_cache_header *const want = &wanted.header;
-    yk_status st = yk__cache_layout(path, s, &wanted);
+                          (unsigned long long)file_size, (unsigned long long)h.file_size);
+    if (!is_plausible(&h))
+        return yk_fail_at(
+            path, offsetof(yk_cache_header, kind),
+            "the header is invalid: kind %u, %llu rows of %llu columns, %llu entries, %u classes, "
+            "%u fields, images of %ux%u pixels and %u channels, scale %g",
+            h.kind, (unsigned long long)h.n, (unsigned long long)h.dim, (unsigned long long)h.entries,
+            h.classes, h.fields, h.height, h.width, h.channels, (double)h.scale);
+    *s = (yk_cache_shape){.kind = (yk_rows_kind)h.kind,
+                          .n = h.n,
+                          .dim = h.dim,
+                          .entries = h.entries,
+                          .classes = h.classes,
+                          .scale = h.scale,
+                          .height = h.height,
+                          .width = h.width,
+                          .channels = h.channels,
+                          .arrays = h.version == 2 || h.fields ? 1u << YK_ROWS_FIELD : 0,
+                          .fields = h.fields,
+                          .schema_size = h.schema_size};
+    const size_t size = header_size(&h);
+    for (int i = 0; i < ARRAYS && arrays[i].entry < size; i++)
+        s->arrays |= entry_of(&h, i)->size ? 1u << arrays[i].array : 0;
+    yk_status st = yk__cache_layout(path, s, &want);
     if (st)
         return st;
-    if (want->version != h->version)
-        return yk_fail_at(path, offsetof(yk_cache_header, version), "the version does not match the arrays");
-    for (int i = 0; i < yk__cache_arrays(h); i++)
-        if (yk__cache_array(h, i)->offset != yk__cache_array(want, i)->offset ||
-            yk__cache_array(h, i)->size != yk__cache_array(want, i)->size)
-            return yk_fail_at(path, yk__cache_entry(i), "wrong offset or size of the %s array",
-                              array_name[i]);
-    if (want->file_size != file_size)
-        return yk_fail_at(path, offsetof(yk_cache_header, file_size), "the arrays do not fill the file");
+    for (int i = 0; i < ARRAYS; i++)
+        entry_of(&want, i)->crc = entry_of(&h, i)->crc;
+    want.schema_crc = h.schema_crc;
+    want.crc = h.crc;
+    want.more_crc = h.more_crc;
+    for (size_t at = 0; at < size; at++)
+        if (((const char *)&h)[at] != ((const char *)&want)[at])
+            return yk_fail_at(path, at, "the header does not match the arrays: the file is damaged");
     return YK_OK;
 }
 
@@ -164,43 +166,24 @@ static yk_status check_rows(const char *path, const yk_cache_header *h, const yk
     for (size_t i = 0; i < rows->n; i++)
         largest = (uint32_t)rows->label[i] > largest ? (uint32_t)rows->label[i] : largest;
     if (largest >= h->classes)
-        return yk_fail_at(path, h->array[YK_CACHE_LABEL].offset,
-                          "a label is not below the %u classes: the file is damaged", h->classes);
+        return yk_fail_at(path, h->label.offset, "a label is not below the %u classes: the file is damaged",
+                          h->classes);
     if (rows->kind != YK_ROWS_SPARSE)
         return YK_OK;
     bool descends = rows->start[0] != 0 || rows->start[rows->n] != h->entries;
     for (size_t i = 0; i < rows->n; i++)
         descends |= rows->start[i] > rows->start[i + 1];
     if (descends)
-        return yk_fail_at(path, h->array[YK_CACHE_START].offset,
+        return yk_fail_at(path, h->start.offset,
                           "the starts of rows do not ascend from 0 to %llu: the file is damaged",
                           (unsigned long long)h->entries);
     largest = 0;
     for (size_t i = 0; i < h->entries; i++)
         largest = rows->index[i] > largest ? rows->index[i] : largest;
     if (largest >= rows->dim && h->entries)
-        return yk_fail_at(path, h->array[YK_CACHE_INDEX].offset,
-                          "index %u is not below the %zu columns: the file is damaged", largest, rows->dim);
+        return yk_fail_at(path, h->index.offset, "index %u is not below the %zu columns: the file is damaged",
+                          largest, rows->dim);
     return YK_OK;
-}
-
-static void point_into(yk_rows *rows, const yk_cache_header *h, char *map)
-{
-    void *at[YK_CACHE_ARRAYS] = {NULL};
-    for (int i = 0; i < yk__cache_arrays(h); i++)
-        at[i] = yk__cache_array(h, i)->size ? map + yk__cache_array(h, i)->offset : NULL;
-    if (rows->kind == YK_ROWS_U8)
-        rows->u8 = at[YK_CACHE_DENSE];
-    else if (rows->kind == YK_ROWS_F32)
-        rows->f32 = at[YK_CACHE_DENSE];
-    rows->label = at[YK_CACHE_LABEL];
-    rows->start = at[YK_CACHE_START];
-    rows->index = at[YK_CACHE_INDEX];
-    rows->value = at[YK_CACHE_VALUE];
-    rows->truth = at[YK_CACHE_TRUTH];
-    rows->field = at[YK_CACHE_FIELD];
-    rows->weight = at[YK_CACHE_WEIGHT];
-    rows->target = at[YK_CACHE_TARGET];
 }
 
 yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
@@ -211,15 +194,15 @@ yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
     if (st)
         return st;
     const yk_cache_header *h = map;
-    if (size < YK_CACHE_HEADER)
-        st = yk_fail_at(path, size, "the file ends within its header (256 bytes)");
-    if (st || (st = check_header(path, h, size, shape)))
+    if ((st = check_header(path, map, size, shape)))
         goto unmap;
     madvise(map, size, MADV_WILLNEED);
     yk_rows_init(rows, shape->kind, (size_t)shape->dim);
     rows->n = (size_t)shape->n;
     rows->scale = shape->scale;
-    point_into(rows, h, map);
+    for (int i = 0; i < ARRAYS; i++)
+        if (yk_rows_width(shape->kind, shape->arrays, arrays[i].array) && entry_of(h, i)->size)
+            yk_rows_set(rows, arrays[i].array, (char *)map + entry_of(h, i)->offset);
     shape->schema = shape->schema_size ? (const char *)map + size - shape->schema_size : NULL;
     if (shape->schema && shape->schema[shape->schema_size - 1])
         st = yk_fail_at(path, size, "the schema does not end with a zero byte: the file is damaged");
@@ -236,29 +219,42 @@ unmap:
 
 /* ---- what yk_cache_map() does not check */
 
-static yk_status check_floats(const char *path, const yk_cache_header *h, int array, const float *v,
-                              uint64_t n)
-{
-    for (uint64_t i = 0; v && i < n; i++)
-        if (!isfinite(v[i]) || (array == YK_CACHE_WEIGHT && v[i] < 0.0f))
-            return yk_fail_at(path, yk__cache_array(h, array)->offset + i * sizeof *v,
-                              "%s %llu is not finite, or negative", array_name[array], (unsigned long long)i);
-    return YK_OK;
-}
-
 yk_status yk_cache_check(const char *path, const yk_rows *rows)
 {
-    for (int i = 0; i < yk__cache_arrays(rows->map); i++) {
-        const yk_cache_array *array = yk__cache_array(rows->map, i);
-        const char *at = (const char *)rows->map + array->offset;
-        if (array->size && yk_crc32c(at, (size_t)array->size) != array->crc)
-            return yk_fail_at(path, array->offset, "the %s array is damaged: its checksum is wrong",
-                              array_name[i]);
-    }
     const yk_cache_header *h = rows->map;
+    for (int i = 0; i < ARRAYS; i++) {
+        const void *data = yk_rows_get(rows, arrays[i].array);
+        if (data && yk_crc32c(data, (size_t)entry_of(h, i)->size) != entry_of(h, i)->crc)
+            return yk_fail_at(path, entry_of(h, i)->offset, "the %s array is damaged: its checksum is wrong",
+                              arrays[i].name);
+    }
     const uint64_t at = h->file_size - h->schema_size;
     if (h->schema_size && yk_crc32c((const char *)rows->map + at, h->schema_size) != h->schema_crc)
         return yk_fail_at(path, at, "the schema is damaged: its checksum is wrong");
+    return YK_OK;
+}
+
+static yk_status check_order(const char *path, const yk_rows *rows)
+{
+    const yk_cache_header *h = rows->map;
+    for (size_t r = 0; r < rows->n && rows->kind == YK_ROWS_SPARSE; r++)
+        for (uint64_t i = rows->start[r] + 1; i < rows->start[r + 1]; i++)
+            if (rows->index[i - 1] > rows->index[i] ||
+                (rows->index[i - 1] == rows->index[i] &&
+                 (!rows->field || rows->field[i - 1] >= rows->field[i])))
+                return yk_fail(YK_EDATA, "%s: record %zu at byte %llu: indices do not ascend", path, r + 1,
+                               (unsigned long long)(h->index.offset + i * sizeof *rows->index));
+    return YK_OK;
+}
+
+static yk_status check_floats(const char *path, const yk_rows *rows, int i)
+{
+    const yk_cache_array *entry = entry_of(rows->map, i);
+    const float *v = yk_rows_get(rows, arrays[i].array);
+    for (uint64_t k = 0; v && k < entry->size / sizeof *v; k++)
+        if (!isfinite(v[k]) || (arrays[i].array == YK_ROWS_WEIGHT && v[k] < 0.0f))
+            return yk_fail_at(path, entry->offset + k * sizeof *v, "%s %llu is not finite, or negative",
+                              arrays[i].name, (unsigned long long)k);
     return YK_OK;
 }
 
@@ -269,24 +265,150 @@ yk_status yk_cache_verify(const char *path)
     yk_status st = yk_cache_map(path, &rows, &shape);
     if (st)
         return st;
-    const yk_cache_header *h = rows.map;
     st = yk_cache_check(path, &rows);
-    for (size_t r = 0; r < rows.n && shape.kind == YK_ROWS_SPARSE && !st; r++)
-        for (uint64_t i = rows.start[r] + 1; i < rows.start[r + 1] && !st; i++)
-            if (rows.index[i - 1] > rows.index[i] ||
-                (rows.index[i - 1] == rows.index[i] && (!rows.field || rows.field[i - 1] >= rows.field[i])))
-                st = yk_fail(YK_EDATA, "%s: record %zu at byte %llu: indices do not ascend", path, r + 1,
-                             (unsigned long long)(h->array[YK_CACHE_INDEX].offset + i * sizeof *rows.index));
     if (!st)
-        st = check_floats(path, h, YK_CACHE_VALUE, rows.value, shape.entries);
-    if (!st)
-        st = check_floats(path, h, YK_CACHE_TRUTH, rows.truth, shape.n);
-    if (!st)
-        st = check_floats(path, h, YK_CACHE_WEIGHT, rows.weight, shape.n);
-    if (!st)
-        st = check_floats(path, h, YK_CACHE_TARGET, rows.target, shape.n);
-    if (!st)
-        st = check_floats(path, h, YK_CACHE_DENSE, rows.f32, shape.entries);
+        st = check_order(path, &rows);
+    for (int i = 0; i < ARRAYS && !st; i++)
+        st = arrays[i].real ? check_floats(path, &rows, i) : YK_OK;
     yk_rows_fini(&rows);
+    return st;
+}
+
+/* ---- writing */
+
+/* Rows are added block by block, but the file stores one array after the other, so each array has its own cursor. Blocks
+ * are large enough to be written without a buffer. */
+struct yk_cache_writer {
+    const char *path;
+    yk_file *file;
+    uint64_t rows, entries;
+    yk_cache_shape shape;
+    yk_cache_header header;  /* checksums: of the bytes so far, before the final inversion */
+    uint64_t filled[ARRAYS]; /* bytes so far */
+    char *scratch;           /* starts of rows; values or fields that the rows do not store */
+    size_t scratch_cap;
+};
+
+yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cache_writer **out)
+{
+    yk_cache_header header;
+    yk_status st = yk__cache_layout(path, shape, &header);
+    if (st)
+        return st;
+    struct stat old;
+    if (!stat(path, &old) && !S_ISREG(old.st_mode)) /* yk_file_create() would write into a device or a pipe */
+        return yk_fail(YK_EUSAGE, "%s: a cache must be a regular file; choose another path", path);
+    yk_cache_writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return yk_fail_memory(sizeof *w, "writing a cache");
+    w->path = path;
+    w->header = header;
+    w->shape = *shape;
+    for (int i = 0; i < ARRAYS; i++)
+        entry_of(&w->header, i)->crc = ~0u;
+    if ((st = yk_file_create(path, &w->file)))
+        free(w);
+    else
+        *out = w;
+    return st;
+}
+
+static yk_status put(yk_cache_writer *w, int i, const void *data, size_t size)
+{
+    yk_cache_array *entry = entry_of(&w->header, i);
+    const uint64_t at = entry->offset + w->filled[i];
+    w->filled[i] += size;
+    entry->crc = yk_crc32c_add(entry->crc, data, size);
+    return yk_file_write_at(w->file, data, size, at);
+}
+
+static yk_status put_starts(yk_cache_writer *w, int i, const yk_rows *rows)
+{
+    if (YK_RESERVE(w->scratch, w->scratch_cap, rows->n * sizeof *rows->start, "writing a cache"))
+        return YK_ESYSTEM;
+    for (size_t r = 0; r < rows->n; r++) {
+        const uint64_t start = w->entries + rows->start[r] - rows->start[0];
+        memcpy(w->scratch + r * sizeof start, &start, sizeof start);
+    }
+    return put(w, i, w->scratch, rows->n * sizeof *rows->start);
+}
+
+/* Array i of these rows. Where they do not store it, values and weights are 1, and fields 0. */
+static yk_status put_array(yk_cache_writer *w, int i, const yk_rows *rows)
+{
+    const float one = 1.0f;
+    const uint16_t no_field = 0;
+    const int a = arrays[i].array;
+    const size_t width = yk_rows_width(w->shape.kind, w->shape.arrays, a);
+    const uint64_t first = rows->start ? rows->start[0] : 0, last = rows->start ? rows->start[rows->n] : 0;
+    const size_t begin = (size_t)yk_rows_length(a, 0, rows->dim, first),
+                 n = (size_t)yk_rows_length(a, rows->n, rows->dim, last) - begin;
+    const char *data = yk_rows_get(rows, a);
+    if (!width)
+        return YK_OK;
+    if (a == YK_ROWS_START)
+        return put_starts(w, i, rows);
+    if (data)
+        return put(w, i, data + begin * width, n * width);
+    if (YK_RESERVE(w->scratch, w->scratch_cap, n * width, "writing a cache"))
+        return YK_ESYSTEM;
+    for (size_t k = 0; k < n; k++)
+        memcpy(w->scratch + k * width, a == YK_ROWS_FIELD ? (const void *)&no_field : &one, width);
+    return put(w, i, w->scratch, n * width);
+}
+
+yk_status yk_cache_add(yk_cache_writer *w, const yk_rows *rows)
+{
+    if (rows->n == 0)
+        return YK_OK;
+    const bool sparse = rows->kind == YK_ROWS_SPARSE;
+    const unsigned truth = 1u << YK_ROWS_TRUTH, none = ~(w->shape.arrays | truth);
+    uint64_t entries = sparse ? rows->start[rows->n] - rows->start[0] : (uint64_t)rows->n * rows->dim;
+    bool fits = rows->kind == w->shape.kind && rows->n <= w->shape.n - w->rows &&
+                entries <= w->shape.entries - w->entries &&
+                (sparse ? rows->dim <= w->shape.dim : rows->dim == w->shape.dim) &&
+                !(yk_rows_arrays(rows) & none) && (rows->truth || !(w->shape.arrays & truth));
+    if (!fits)
+        return yk_fail(YK_EDATA, "%s: the data changed while it was converted: the two passes over it differ",
+                       w->path);
+    yk_status st = YK_OK;
+    for (int i = 0; i < ARRAYS && !st; i++)
+        st = put_array(w, i, rows);
+    w->entries += entries;
+    w->rows += rows->n;
+    return st;
+}
+
+/* The header is written last: until then the file has no magic number and is not a cache. */
+static yk_status finish(yk_cache_writer *w)
+{
+    yk_cache_header *h = &w->header;
+    yk_status st = YK_OK;
+    if (w->rows != w->shape.n || w->entries != w->shape.entries)
+        return yk_fail(YK_EDATA,
+                       "%s: the data changed while it was converted: the second pass found fewer examples",
+                       w->path);
+    for (int i = 0; i < ARRAYS && !st; i++)
+        if (arrays[i].array == YK_ROWS_START && h->start.size)
+            st = put(w, i, &w->entries, sizeof w->entries);
+    for (int i = 1; i < ARRAYS; i++) /* the two dense arrays have one entry */
+        entry_of(h, i)->crc = entry_of(h, i)->size ? ~entry_of(h, i)->crc : 0;
+    if (!st && w->shape.schema_size) {
+        h->schema_crc = yk_crc32c(w->shape.schema, w->shape.schema_size);
+        st = yk_file_write_at(w->file, w->shape.schema, w->shape.schema_size,
+                              h->file_size - w->shape.schema_size);
+    }
+    h->crc = yk_crc32c(h, offsetof(yk_cache_header, crc));
+    h->more_crc = yk_crc32c(&h->weight, 2 * sizeof h->weight);
+    return st ? st : yk_file_write_at(w->file, h, header_size(h), 0);
+}
+
+yk_status yk_cache_close(yk_cache_writer *w, yk_status so_far)
+{
+    if (!w)
+        return so_far;
+    const yk_status st = yk_file_close(w->file, so_far ? so_far : finish(w));
+    free(w->scratch);
+    free(w);
     return st;
 }

@@ -56,30 +56,16 @@
 #define YK_CACHE_MAGIC  "YKCACHE1"
 #define YK_CACHE_HEADER 256
 
-enum {
-    YK_CACHE_DENSE,
-    YK_CACHE_LABEL,
-    YK_CACHE_START,
-    YK_CACHE_INDEX,
-    YK_CACHE_VALUE,
-    YK_CACHE_TRUTH,
-    YK_CACHE_FIELD,
-    YK_CACHE_WEIGHT,
-    YK_CACHE_TARGET,
-    YK_CACHE_ARRAYS
-};
-
 typedef struct {
     yk_rows_kind kind;
     uint64_t n, dim, entries;
     uint32_t classes;
     float scale;
     uint32_t height, width, channels;
-    bool has_value, has_truth, has_field, has_weight, has_target;
-    uint32_t fields; /* exclusive upper bound of field numbers; 0: not known. Only with has_field */
-    uint32_t schema_size;
-    const char
-        *schema; /* [schema_size] with the zero byte; NULL: none. Borrowed; of a mapped file: from it */
+    unsigned arrays;      /* bit YK_ROWS_VALUE: with values; likewise the other optional arrays */
+    uint32_t fields;      /* exclusive upper bound of field numbers; 0: not known. Only with fields */
+    uint32_t schema_size; /* with the zero byte; 0: none */
+    const char *schema;   /* borrowed; of a mapped file: from it */
 } yk_cache_shape;
 
 typedef struct {
@@ -87,7 +73,6 @@ typedef struct {
     uint32_t crc, zero;
 } yk_cache_array;
 
-/* The header in the file. */
 typedef struct {
     char magic[8];
     uint32_t version, kind;
@@ -95,51 +80,21 @@ typedef struct {
     uint32_t classes;
     float scale;
     uint32_t height, width, channels, zero;
-    yk_cache_array array[YK_CACHE_FIELD]; /* of version 1 */
+    yk_cache_array dense, label, start, index, value, truth;
     uint64_t file_size;
     yk_cache_array field;
     uint32_t fields;
     uint32_t schema_size, schema_crc;
     uint32_t crc;
+    /* version 5 */
+    yk_cache_array weight, target;
+    uint32_t more_crc, more_zero[3];
 } yk_cache_header;
-_Static_assert(sizeof(yk_cache_header) == YK_CACHE_HEADER, "as drawn above");
+_Static_assert(offsetof(yk_cache_header, weight) == YK_CACHE_HEADER && sizeof(yk_cache_header) == 320,
+               "as drawn above");
 
-/* The header with what follows it in version 5. */
-typedef struct {
-    yk_cache_header header;
-    yk_cache_array more[YK_CACHE_ARRAYS - YK_CACHE_WEIGHT];
-    uint32_t crc, zero[3];
-} yk_cache_head;
-_Static_assert(sizeof(yk_cache_head) == 320, "as drawn above");
-
-/* The bytes before the arrays. */
-static inline size_t yk__cache_head_size(const yk_cache_header *h)
-{
-    return h->version >= 5 ? sizeof(yk_cache_head) : YK_CACHE_HEADER;
-}
-
-/* Arrays in the file. */
-static inline int yk__cache_arrays(const yk_cache_header *h)
-{
-    return h->version >= 5 ? YK_CACHE_ARRAYS : YK_CACHE_WEIGHT;
-}
-
-/* The offset of array `i`'s entry in the file. */
-static inline size_t yk__cache_entry(int i)
-{
-    if (i >= YK_CACHE_WEIGHT)
-        return offsetof(yk_cache_head, more) + (size_t)(i - YK_CACHE_WEIGHT) * sizeof(yk_cache_array);
-    return i == YK_CACHE_FIELD ? offsetof(yk_cache_header, field)
-                               : offsetof(yk_cache_header, array) + (size_t)i * sizeof(yk_cache_array);
-}
-
-static inline yk_cache_array *yk__cache_array(const yk_cache_header *h, int i)
-{
-    return (yk_cache_array *)((char *)h + yk__cache_entry(i));
-}
-
-/* The header for a shape, without checksums: it sets the offsets of the arrays. YK_EDATA: too large for a file. */
-yk_status yk__cache_layout(const char *path, const yk_cache_shape *shape, yk_cache_head *out);
+/* The header for a shape, without checksums. YK_EDATA: too large for a file. */
+yk_status yk__cache_layout(const char *path, const yk_cache_shape *shape, yk_cache_header *out);
 
 yk_status yk_cache_map(const char *path, yk_rows *rows_out, yk_cache_shape *shape_out);
 yk_status yk_cache_check(const char *path, const yk_rows *mapped);
@@ -147,6 +102,7 @@ yk_status yk_cache_verify(const char *path);
 
 typedef struct yk_cache_writer yk_cache_writer;
 
+/* The path is borrowed until yk_cache_close(). */
 yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cache_writer **out);
 yk_status yk_cache_add(yk_cache_writer *w, const yk_rows *rows);
 yk_status yk_cache_close(yk_cache_writer *w, yk_status so_far);
