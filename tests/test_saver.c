@@ -14,7 +14,7 @@ static atomic_bool waited;       /* a sync after step 90 has waited for training
 static atomic_bool overtaken;    /* and training continued */
 static bool disk_waits, is_full; /* what happens to a sync after step 90 */
 
-static bool on_metrics(void *context, const yk_metrics_report *m)
+static bool on_metrics(void *context, const yoke_metrics *m)
 {
     (void)context;
     atomic_store(&step, m->step);

@@ -9,49 +9,45 @@
 
 /* ---- types */
 
-typedef struct {
-    const char *format, *name;
-    char letter;
-    yk_parquet_kind kind;
-    double unit;
-    int64_t divisor;
-} known_type;
-
 /* A format that ends with ':' may be followed by a time zone. */
-static const known_type known[] = {
-    {"n", "null", 'n', YK_PARQUET_INTEGER, 0, 1},
-    {"b", "bool", 'b', YK_PARQUET_INTEGER, 0, 1},
-    {"c", "int8", 'c', YK_PARQUET_INTEGER, 0, 1},
-    {"C", "uint8", 'C', YK_PARQUET_INTEGER, 0, 1},
-    {"s", "int16", 's', YK_PARQUET_INTEGER, 0, 1},
-    {"S", "uint16", 'S', YK_PARQUET_INTEGER, 0, 1},
-    {"i", "int32", 'i', YK_PARQUET_INTEGER, 0, 1},
-    {"I", "uint32", 'I', YK_PARQUET_INTEGER, 0, 1},
-    {"l", "int64", 'l', YK_PARQUET_INTEGER, 0, 1},
-    {"L", "uint64", 'L', YK_PARQUET_INTEGER, 0, 1},
-    {"e", "float16", 'e', YK_PARQUET_REAL, 0, 1},
-    {"f", "float32", 'f', YK_PARQUET_REAL, 0, 1},
-    {"g", "float64", 'g', YK_PARQUET_REAL, 0, 1},
-    {"u", "string", 'u', YK_PARQUET_TEXT, 0, 1},
-    {"U", "string", 'U', YK_PARQUET_TEXT, 0, 1},
-    {"vu", "string", 'v', YK_PARQUET_TEXT, 0, 1},
-    {"z", "binary", 'u', YK_PARQUET_TEXT, 0, 1},
-    {"Z", "binary", 'U', YK_PARQUET_TEXT, 0, 1},
-    {"vz", "binary", 'v', YK_PARQUET_TEXT, 0, 1},
-    {"tdD", "date", 'i', YK_PARQUET_INTEGER, 0, 1},
-    {"tdm", "date", 'l', YK_PARQUET_INTEGER, 0, 86400000},
-    {"tss:", "timestamp[s]", 'l', YK_PARQUET_REAL, 1, 1},
-    {"tsm:", "timestamp[ms]", 'l', YK_PARQUET_REAL, 1e-3, 1},
-    {"tsu:", "timestamp[us]", 'l', YK_PARQUET_REAL, 1e-6, 1},
-    {"tsn:", "timestamp[ns]", 'l', YK_PARQUET_REAL, 1e-9, 1},
+static const struct {
+    const char *format;
+    yk_arrow_type type;
+} known[] = {
+    {"n", {"null", NULL, 'n', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"b", {"bool", NULL, 'b', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"c", {"int8", NULL, 'c', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"C", {"uint8", NULL, 'C', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"s", {"int16", NULL, 's', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"S", {"uint16", NULL, 'S', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"i", {"int32", NULL, 'i', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"I", {"uint32", NULL, 'I', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"l", {"int64", NULL, 'l', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"L", {"uint64", NULL, 'L', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"e", {"float16", NULL, 'e', 0, YK_PARQUET_REAL, 0, 1}},
+    {"f", {"float32", NULL, 'f', 0, YK_PARQUET_REAL, 0, 1}},
+    {"g", {"float64", NULL, 'g', 0, YK_PARQUET_REAL, 0, 1}},
+    {"u", {"string", NULL, 'u', 0, YK_PARQUET_TEXT, 0, 1}},
+    {"U", {"string", NULL, 'U', 0, YK_PARQUET_TEXT, 0, 1}},
+    {"vu", {"string", NULL, 'v', 0, YK_PARQUET_TEXT, 0, 1}},
+    {"z", {"binary", NULL, 'u', 0, YK_PARQUET_TEXT, 0, 1}},
+    {"Z", {"binary", NULL, 'U', 0, YK_PARQUET_TEXT, 0, 1}},
+    {"vz", {"binary", NULL, 'v', 0, YK_PARQUET_TEXT, 0, 1}},
+    {"tdD", {"date", NULL, 'i', 0, YK_PARQUET_INTEGER, 0, 1}},
+    {"tdm", {"date", NULL, 'l', 0, YK_PARQUET_INTEGER, 0, 86400000}},
+    {"tss:", {"timestamp[s]", NULL, 'l', 0, YK_PARQUET_REAL, 1, 1}},
+    {"tsm:", {"timestamp[ms]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-3, 1}},
+    {"tsu:", {"timestamp[us]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-6, 1}},
+    {"tsn:", {"timestamp[ns]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-9, 1}},
 };
 
-static const known_type *find_type(const char *format)
+/* NULL: not supported. */
+static const yk_arrow_type *find_type(const char *format)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const size_t n = strlen(known[i].format);
         if (!strncmp(format, known[i].format, n) && (!format[n] || known[i].format[n - 1] == ':'))
-            return &known[i];
+            return &known[i].type;
     }
     return NULL;
 }
@@ -69,18 +65,15 @@ static const char *refused_name(const char *format)
 
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
 {
-    const bool dictionary = s->dictionary != NULL;
-    const char *format = dictionary ? s->dictionary->format : s->format;
-    const known_type *t = find_type(format), *index = dictionary ? find_type(s->format) : NULL;
-    yk_arrow_type out = {.refused = refused_name(format)};
-    if (!t || (dictionary && (!index || !strchr("cCsSiIlL", index->letter) || s->dictionary->dictionary)))
-        return out;
-    out = (yk_arrow_type){.letter = t->letter,
-                          .index = dictionary ? index->letter : 0,
-                          .kind = t->kind,
-                          .unit = t->unit,
-                          .divisor = t->divisor};
-    snprintf(out.name, sizeof out.name, "%s", dictionary ? "dictionary" : t->name);
+    const struct ArrowSchema *const values = s->dictionary ? s->dictionary : s;
+    const yk_arrow_type *t = find_type(values->format), *index = s->dictionary ? find_type(s->format) : NULL;
+    if (!t || (s->dictionary && (!index || !strchr("cCsSiIlL", index->letter) || values->dictionary)))
+        return (yk_arrow_type){.name = "", .refused = refused_name(values->format)};
+    yk_arrow_type out = *t;
+    if (index) {
+        out.name = "dictionary";
+        out.index = index->letter;
+    }
     return out;
 }
 

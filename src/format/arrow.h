@@ -54,7 +54,7 @@ struct ArrowArrayStream {
 #endif
 
 typedef struct {
-    char name[16];       /* "int64", "timestamp[us]", "dictionary" */
+    const char *name;    /* "int64", "timestamp[us]", "dictionary" */
     const char *refused; /* the name of a type that is not supported; NULL: it can be read */
     char letter,
         index; /* how values are stored, as in Arrow's format strings; index: into a dictionary, else 0 */

@@ -71,6 +71,10 @@ static inline const uint8_t *yk__wire_span(const uint8_t *p, const uint8_t *end,
 
 static inline const uint8_t *yk__wire_tag(const uint8_t *p, const uint8_t *end, uint64_t *tag)
 {
+    if (p < end && *p < 0x80) { /* of the fields 1 to 15 */
+        *tag = *p++;
+        return *tag >> 3 ? p : NULL;
+    }
     if (!(p = yk__wire_varint(p, end, tag)))
         return NULL;
     return *tag > UINT32_MAX || *tag >> 3 == 0 ? NULL : p;

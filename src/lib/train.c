@@ -35,46 +35,34 @@ static void forward_line(void *context, yk_log_level level, const char *text)
     pthread_mutex_unlock(&c->lock);
 }
 
-static bool forward_progress(void *context, const yk_progress_report *p)
+/* Calls one of the two callbacks. Returns whether the run is canceled. */
+static bool forward(caller *c, const yoke_progress *p, const yoke_metrics *m)
 {
-    caller *c = context;
     pthread_mutex_lock(&c->lock);
     if (!c->canceled)
-        c->canceled =
-            c->t->progress(c->t->context, &(yoke_progress){.step = p->step,
-                                                           .examples = p->examples,
-                                                           .epoch = p->epoch,
-                                                           .loss = p->loss,
-                                                           .examples_per_second = p->examples_per_second,
-                                                           .steps_per_second = p->steps_per_second,
-                                                           .seconds_left = p->seconds_left,
-                                                           .text = p->text});
+        c->canceled = p ? c->t->progress(c->t->context, p) : c->t->metrics(c->t->context, m);
     const bool canceled = c->canceled;
     pthread_mutex_unlock(&c->lock);
     return canceled;
 }
 
-static bool forward_metrics(void *context, const yk_metrics_report *m)
+static bool forward_progress(void *context, const yk_progress_report *p)
 {
-    caller *c = context;
-    pthread_mutex_lock(&c->lock);
-    if (!c->canceled)
-        c->canceled =
-            c->t->metrics(c->t->context, &(yoke_metrics){.step = m->step,
-                                                         .examples = m->examples,
-                                                         .epoch = m->epoch,
-                                                         .seconds = m->seconds,
-                                                         .train_loss = m->train_loss,
-                                                         .test_loss = m->test_loss,
-                                                         .test_accuracy = m->test_accuracy,
-                                                         .test_auc = m->test_auc,
-                                                         .majority_accuracy = m->majority_accuracy,
-                                                         .validation_loss = m->validation_loss,
-                                                         .validation_accuracy = m->validation_accuracy,
-                                                         .validation_auc = m->validation_auc});
-    const bool canceled = c->canceled;
-    pthread_mutex_unlock(&c->lock);
-    return canceled;
+    return forward(context,
+                   &(yoke_progress){.step = p->step,
+                                    .examples = p->examples,
+                                    .epoch = p->epoch,
+                                    .loss = p->loss,
+                                    .examples_per_second = p->examples_per_second,
+                                    .steps_per_second = p->steps_per_second,
+                                    .seconds_left = p->seconds_left,
+                                    .text = p->text},
+                   NULL);
+}
+
+static bool forward_metrics(void *context, const yoke_metrics *m)
+{
+    return forward(context, NULL, m);
 }
 
 /* ---- the run ---- */

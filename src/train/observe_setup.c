@@ -185,18 +185,18 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
 {
     const yk_evaluation e = evaluation_of(t, at);
     const double unknown = (double)NAN;
-    const yk_metrics_report m = {.step = e.at.step,
-                                 .examples = e.at.examples,
-                                 .epoch = yk_epochs_done(&e.at),
-                                 .seconds = t->resumed.seconds + yk_now() - t->training_started,
-                                 .train_loss = e.train_loss,
-                                 .test_loss = e.tested ? e.test_loss : unknown,
-                                 .test_accuracy = e.tested ? e.accuracy : unknown,
-                                 .test_auc = e.tested ? e.auc : unknown,
-                                 .majority_accuracy = e.tested ? e.majority_accuracy : unknown,
-                                 .validation_loss = e.validated ? e.validation_loss : unknown,
-                                 .validation_accuracy = e.validated ? e.validation_accuracy : unknown,
-                                 .validation_auc = e.validated ? e.validation_auc : unknown};
+    const yoke_metrics m = {.step = e.at.step,
+                            .examples = e.at.examples,
+                            .epoch = yk_epochs_done(&e.at),
+                            .seconds = t->resumed.seconds + yk_now() - t->training_started,
+                            .train_loss = e.train_loss,
+                            .test_loss = e.tested ? e.test_loss : unknown,
+                            .test_accuracy = e.tested ? e.accuracy : unknown,
+                            .test_auc = e.tested ? e.auc : unknown,
+                            .majority_accuracy = e.tested ? e.majority_accuracy : unknown,
+                            .validation_loss = e.validated ? e.validation_loss : unknown,
+                            .validation_accuracy = e.validated ? e.validation_accuracy : unknown,
+                            .validation_auc = e.validated ? e.validation_auc : unknown};
     if (t->caller->metrics && t->caller->metrics(t->caller->context, &m))
         atomic_store(&t->canceled, true);
     if (!at->step && e.tested)

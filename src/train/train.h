@@ -23,6 +23,7 @@
 #include "train/selection.h"
 #include "train/trained.h"
 #include <signal.h>
+#include <yoke.h>
 
 /* --dry-run: what would be trained. Weights and state exist once, gradients and activations once per worker. */
 typedef struct {
@@ -128,14 +129,6 @@ typedef enum {
     YK_STAGE_SAVED,
 } yk_train_stage;
 
-/* An evaluation. A number that is not known is NaN. */
-typedef struct {
-    uint64_t step, examples;
-    double epoch, seconds, train_loss;
-    double test_loss, test_accuracy, test_auc, majority_accuracy;
-    double validation_loss, validation_accuracy, validation_auc;
-} yk_metrics_report;
-
 /* The calling program: its callbacks, and data in memory. Functions may be NULL. */
 typedef struct {
     const volatile sig_atomic_t *stop; /* non-zero: save and end; a signal handler may set it */
@@ -154,7 +147,7 @@ typedef struct {
     void *context;
     bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
     /* Called after each evaluation; true: save and end. */
-    bool (*metrics)(void *context, const yk_metrics_report *m);
+    bool (*metrics)(void *context, const yoke_metrics *m);
 } yk_train_caller;
 
 /* YK_EINTERRUPTED: a signal arrived before the job began to train. */
