@@ -6,13 +6,6 @@
 
 enum { BLOCK = 64 };
 
-typedef struct {
-    uint32_t h[8];
-    unsigned char block[BLOCK];
-    size_t used;    /* bytes of the block */
-    uint64_t total; /* bytes */
-} state;
-
 static const uint32_t first_hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 static const uint32_t round_constant[64] = {
@@ -56,70 +49,41 @@ static void add_block(uint32_t *h, const unsigned char *block)
         h[i] += s[i];
 }
 
-static void add(state *s, const void *data, size_t n)
+/* The hash of a block and the data that follows it. */
+static void hash(const unsigned char first[BLOCK], const void *data, size_t n,
+                 unsigned char out[YK_SHA256_BYTES])
 {
     const unsigned char *p = data;
-    s->total += n;
-    while (n) {
-        const size_t take = n < BLOCK - s->used ? n : BLOCK - s->used;
-        memcpy(s->block + s->used, p, take);
-        p += take;
-        n -= take;
-        if ((s->used += take) == BLOCK) {
-            add_block(s->h, s->block);
-            s->used = 0;
-        }
-    }
-}
-
-static void begin(state *s)
-{
-    memcpy(s->h, first_hash, sizeof s->h);
-    s->used = 0;
-    s->total = 0;
-}
-
-static void end(state *s, unsigned char *out)
-{
-    const uint64_t bits = s->total * 8;
-    unsigned char length[8];
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)(bits >> (56 - 8 * i));
-    add(s, "\x80", 1);
-    while (s->used != BLOCK - sizeof length)
-        add(s, "", 1);
-    add(s, length, sizeof length);
+    const uint64_t bits = (BLOCK + (uint64_t)n) * 8;
+    unsigned char last[2 * BLOCK] = {0}; /* the rest, a bit, zeros, the number of bits */
+    uint32_t h[8];
+    memcpy(h, first_hash, sizeof h);
+    add_block(h, first);
+    for (; n >= BLOCK; n -= BLOCK, p += BLOCK)
+        add_block(h, p);
+    const size_t end = n + 1 + sizeof bits > BLOCK ? 2 * BLOCK : BLOCK;
+    memcpy(last, p, n);
+    last[n] = 0x80;
+    for (size_t i = 0; i < sizeof bits; i++)
+        last[end - 1 - i] = (unsigned char)(bits >> 8 * i);
+    for (size_t at = 0; at < end; at += BLOCK)
+        add_block(h, last + at);
     for (int i = 0; i < YK_SHA256_BYTES; i++)
-        out[i] = (unsigned char)(s->h[i / 4] >> (24 - 8 * (i % 4)));
-}
-
-void yk_sha256(const void *data, size_t n, unsigned char out[YK_SHA256_BYTES])
-{
-    state s;
-    begin(&s);
-    add(&s, data, n);
-    end(&s, out);
+        out[i] = (unsigned char)(h[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 void yk_hmac_sha256(const void *key, size_t key_size, const void *data, size_t n,
                     unsigned char out[YK_SHA256_BYTES])
 {
     unsigned char inner[BLOCK] = {0}, outer[BLOCK];
-    state s;
     assert(key_size <= BLOCK);
     memcpy(inner, key, key_size);
     for (int i = 0; i < BLOCK; i++) {
         outer[i] = inner[i] ^ 0x5c;
         inner[i] ^= 0x36;
     }
-    begin(&s);
-    add(&s, inner, BLOCK);
-    add(&s, data, n);
-    end(&s, out);
-    begin(&s);
-    add(&s, outer, BLOCK);
-    add(&s, out, YK_SHA256_BYTES);
-    end(&s, out);
+    hash(inner, data, n, out);
+    hash(outer, out, YK_SHA256_BYTES, out);
 }
 
 bool yk_equal_secret(const void *a, const void *b, size_t n)

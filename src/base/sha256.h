@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), for authentication.
+/* HMAC-SHA-256 (RFC 2104, FIPS 180-4), for authentication.
  *
  * Example:
  *     unsigned char mac[YK_SHA256_BYTES];
@@ -16,8 +16,6 @@
 #include <stddef.h>
 
 enum { YK_SHA256_BYTES = 32 };
-
-void yk_sha256(const void *data, size_t n, unsigned char out[YK_SHA256_BYTES]);
 
 /* The key has at most 64 bytes. */
 void yk_hmac_sha256(const void *key, size_t key_size, const void *data, size_t n,

@@ -30,6 +30,15 @@ size_t yk_dtype_bytes(yk_dtype dtype)
     return dtypes[dtype].bytes;
 }
 
+bool yk__tensor_bytes(const yk_tensor *t, uint64_t *out)
+{
+    bool fits = true;
+    *out = dtypes[t->dtype].bytes;
+    for (size_t i = 0; i < t->rank; i++)
+        fits = fits && t->shape[i] <= INT64_MAX && !__builtin_mul_overflow(*out, t->shape[i], out);
+    return fits;
+}
+
 struct yk_safetensors {
     char *path;
     void *map;
@@ -56,49 +65,36 @@ static yk_status bad(const yk_safetensors *s, const char *format, ...)
 
 /* ---- the JSON header */
 
-static yk_status parse_dtype(const yk_safetensors *s, const char *name, const json_t *entry, yk_tensor *t)
+static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *entry, yk_tensor *t)
 {
-    const char *text = json_string_value(json_object_get(entry, "dtype"));
-    if (!text)
-        return bad(s, "tensor \"%s\" has no dtype", name);
-    for (size_t i = 0; i < DTYPES; i++) {
-        if (!strcmp(text, dtypes[i].name)) {
-            t->dtype = (yk_dtype)i;
-            return YK_OK;
-        }
-    }
-    return bad(s,
-               "tensor \"%s\" has unsupported dtype %.20s; F64, I64, U64, F32, I32, U32 and U8 are supported",
-               name, text);
-}
-
-static yk_status parse_shape(const yk_safetensors *s, const char *name, const json_t *entry, yk_tensor *t)
-{
-    const json_t *shape = json_object_get(entry, "shape");
+    const char *dtype;
+    json_t *shape, *side;
+    json_int_t begin, end;
+    json_error_t error;
+    size_t i, d = 0;
+    if (json_unpack_ex(entry, &error, 0, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape,
+                       "data_offsets", &begin, &end))
+        return bad(s, "tensor \"%s\" needs a dtype, a shape and data_offsets of two numbers: %s", name,
+                   error.text);
+    while (d < DTYPES && strcmp(dtype, dtypes[d].name))
+        d++;
+    if (d == DTYPES)
+        return bad(
+            s, "tensor \"%s\" has unsupported dtype %.20s; F64, I64, U64, F32, I32, U32 and U8 are supported",
+            name, dtype);
+    *t = (yk_tensor){.name = name, .dtype = (yk_dtype)d, .rank = json_array_size(shape)};
     if (!json_is_array(shape))
-        return bad(s, "tensor \"%s\" has no shape", name);
-    t->rank = json_array_size(shape);
+        return bad(s, "the shape of tensor \"%s\" is not an array", name);
     if (t->rank > YK_TENSOR_RANK_MAX)
         return bad(s, "tensor \"%s\" has %zu dimensions, more than %d", name, t->rank, YK_TENSOR_RANK_MAX);
-    t->bytes = dtypes[t->dtype].bytes;
-    for (size_t i = 0; i < t->rank; i++) {
-        const json_t *side = json_array_get(shape, i);
+    json_array_foreach(shape, i, side)
+    {
         if (!json_is_integer(side) || json_integer_value(side) < 0)
             return bad(s, "dimension %zu of tensor \"%s\" is not a non-negative integer", i, name);
         t->shape[i] = (uint64_t)json_integer_value(side);
-        if (__builtin_mul_overflow(t->bytes, t->shape[i], &t->bytes))
-            return bad(s, "the shape of tensor \"%s\" is too large for a file", name);
     }
-    return YK_OK;
-}
-
-static yk_status parse_range(const yk_safetensors *s, const char *name, const json_t *entry, yk_tensor *t)
-{
-    const json_t *range = json_object_get(entry, "data_offsets");
-    const json_t *first = json_array_get(range, 0), *last = json_array_get(range, 1);
-    if (json_array_size(range) != 2 || !json_is_integer(first) || !json_is_integer(last))
-        return bad(s, "tensor \"%s\" has no data_offsets of two numbers", name);
-    json_int_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (!yk__tensor_bytes(t, &t->bytes))
+        return bad(s, "the shape of tensor \"%s\" is too large for a file", name);
     if (begin < 0 || end < begin || (uint64_t)end > s->data_size)
         return bad(s, "tensor \"%s\" has data_offsets [%lld, %lld), but there are %llu bytes of data", name,
                    (long long)begin, (long long)end, (unsigned long long)s->data_size);
@@ -146,13 +142,8 @@ static yk_status parse_entries(yk_safetensors *s)
     {
         if (!strcmp(name, "__metadata__"))
             continue;
-        if (!json_is_object(entry))
-            return bad(s, "the entry of tensor \"%s\" is not an object", name);
-        yk_tensor *t = &s->tensor[s->n++];
-        t->name = name;
-        yk_status st;
-        if ((st = parse_dtype(s, name, entry, t)) || (st = parse_shape(s, name, entry, t)) ||
-            (st = parse_range(s, name, entry, t)))
+        const yk_status st = parse_entry(s, name, entry, &s->tensor[s->n++]);
+        if (st)
             return st;
     }
     /* Every byte of the data belongs to exactly one tensor: no gaps, no overlaps. */

@@ -82,4 +82,7 @@ yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtyp
 const char *yk_dtype_name(yk_dtype dtype); /* "F32" */
 size_t yk_dtype_bytes(yk_dtype dtype);
 
+/* The bytes of the data of a tensor, according to its shape; false: they do not fit into a file. */
+bool yk__tensor_bytes(const yk_tensor *t, uint64_t *out);
+
 #endif

@@ -35,11 +35,9 @@ static yk_status measure(const char *path, const yk_tensor *tensor, size_t n, it
         if (t->rank > YK_TENSOR_RANK_MAX)
             return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has more than %d dimensions", path, t->name,
                            YK_TENSOR_RANK_MAX);
-        uint64_t bytes = yk_dtype_bytes(t->dtype);
-        bool fits = true;
-        for (size_t k = 0; k < t->rank; k++)
-            fits = fits && t->shape[k] <= OFFSET_MAX && !__builtin_mul_overflow(bytes, t->shape[k], &bytes);
-        if (!fits || __builtin_add_overflow(total, bytes, &total) || total > OFFSET_MAX)
+        uint64_t bytes;
+        if (!yk__tensor_bytes(t, &bytes) || __builtin_add_overflow(total, bytes, &total) ||
+            total > OFFSET_MAX)
             return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" is too large for a file", path, t->name);
         if (bytes && !t->data && !t->fill)
             return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has no data", path, t->name);

@@ -31,10 +31,12 @@ static void bad_length(yk_tfr *rec, const uint8_t *p)
                  (unsigned long long)yk__load64(p));
 }
 
-yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
+/* The next record. Nothing is consumed. */
+static yk_status look(yk_input *in, yk_tfr *rec)
 {
     const uint8_t *p;
     size_t have;
+    uint64_t length;
     rec->offset = yk_input_offset(in);
     yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
     if (st)
@@ -45,48 +47,43 @@ yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
             truncated(rec, YK_TFR_FRAME, have);
         return YK_OK;
     }
-    uint64_t length;
     if (!yk_tfr_header(p, &length)) {
         bad_length(rec, p);
         return YK_OK;
     }
-    size_t whole = (size_t)length + YK_TFR_FRAME;
+    const size_t whole = (size_t)length + YK_TFR_FRAME;
+    if (have < whole && (st = yk_input_peek(in, whole, &p, &have)))
+        return st;
     if (have < whole) {
-        if ((st = yk_input_peek(in, whole, &p, &have)))
-            return st;
-        if (have < whole) {
-            truncated(rec, whole, have);
-            return YK_OK;
-        }
+        truncated(rec, whole, have);
+        return YK_OK;
     }
     rec->data = p + YK_TFR_HEADER;
     rec->size = (size_t)length;
-    uint32_t stored = yk__load32(rec->data + length), computed = yk_crc32c_masked(rec->data, rec->size);
-    rec->kind = YK_TFR_RECORD;
-    if (stored != computed) {
-        rec->kind = YK_TFR_BAD_DATA;
+    const uint32_t stored = yk__load32(rec->data + length), computed = yk_crc32c_masked(rec->data, rec->size);
+    rec->kind = stored == computed ? YK_TFR_RECORD : YK_TFR_BAD_DATA;
+    if (stored != computed)
         snprintf(rec->reason, sizeof rec->reason,
                  "the checksum of the record's data is wrong (%08x in the file, %08x computed)", stored,
                  computed);
-    }
-    yk_input_skip(in, whole);
     return YK_OK;
+}
+
+yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
+{
+    const yk_status st = look(in, rec);
+    if (!st && (rec->kind == YK_TFR_RECORD || rec->kind == YK_TFR_BAD_DATA))
+        yk_input_skip(in, rec->size + YK_TFR_FRAME);
+    return st;
 }
 
 /* By chance, one offset in 2^32 has a correct checksum of a length, and data may contain headers: the second checksum confirms
  * it. */
 yk_status yk_tfr_is_record(yk_input *in, bool *here_out)
 {
-    const uint8_t *p;
-    size_t have;
-    uint64_t length;
-    *here_out = false;
-    yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
-    if (st || have < YK_TFR_HEADER || !yk_tfr_header(p, &length))
-        return st;
-    const size_t whole = (size_t)length + YK_TFR_FRAME;
-    if (!(st = yk_input_peek(in, whole, &p, &have)) && have >= whole)
-        *here_out = yk__load32(p + whole - 4) == yk_crc32c_masked(p + YK_TFR_HEADER, (size_t)length);
+    yk_tfr rec;
+    const yk_status st = look(in, &rec);
+    *here_out = !st && rec.kind == YK_TFR_RECORD;
     return st;
 }
 

@@ -169,21 +169,15 @@ typedef struct {
     int stopped; /* what each() returned */
     char (*path)[PATH_MAX];
     const char **file, **cell;
-    size_t cap, cell_cap, columns; /* columns: carried */
+    size_t path_cap, file_cap, cell_cap, columns; /* columns: carried */
 } prediction;
 
 /* Sets p->file to the files of these examples. */
 static yk_status files_of(prediction *p, const yk_inferred *block)
 {
-    if (block->n > p->cap) {
-        free(p->path);
-        free(p->file);
-        p->cap = block->n;
-        p->path = calloc(p->cap, sizeof *p->path);
-        p->file = calloc(p->cap, sizeof *p->file);
-        if (!p->path || !p->file)
-            return yk_fail_memory(p->cap * sizeof *p->path, "file names");
-    }
+    if (YK_RESERVE(p->path, p->path_cap, block->n, "file names") ||
+        YK_RESERVE(p->file, p->file_cap, block->n, "file names"))
+        return YK_ESYSTEM;
     for (size_t i = 0; i < block->n; i++) {
         yk_reader_file(block->reader, block->first + i, p->path[i], sizeof p->path[i]);
         p->file[i] = p->path[i];
