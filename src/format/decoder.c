@@ -9,17 +9,14 @@ enum { PROBE = 4 << 10 };
 static bool inflates(const uint8_t *p, size_t n)
 {
     uint8_t sink[1024];
-    z_stream z = {.next_in = (uint8_t *)p, .avail_in = (uInt)n};
-    if (inflateInit2(&z, 15) != Z_OK)
-        return false;
-    int rc = Z_OK;
-    while (rc == Z_OK && z.avail_in) {
-        z.next_out = sink;
-        z.avail_out = sizeof sink;
-        rc = inflate(&z, Z_NO_FLUSH);
-    }
-    inflateEnd(&z);
-    return rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR;
+    const char *why;
+    size_t got;
+    yk__decoder d;
+    yk_status st = yk__decoder_init(&d, YK__ZLIB);
+    for (d.next = p, d.left = n; !st && d.left && !d.between;)
+        st = yk__decoder_run(&d, sink, sizeof sink, &got, &why);
+    yk__decoder_fini(&d);
+    return !st;
 }
 
 static bool begins(const uint8_t *p, size_t n, const char *magic, size_t length)

@@ -20,22 +20,6 @@ static size_t load_be32(const uint8_t *p)
     return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
 }
 
-/* Before the whole file is decompressed, which takes up to a thousand times its size. */
-static yk_status check_magic(const char *path)
-{
-    yk_input *in;
-    const uint8_t *p;
-    size_t have = 0;
-    yk_status st = yk_input_open(path, 0, &in);
-    if (st)
-        return st;
-    st = yk_input_peek(in, 4, &p, &have);
-    if (!st && have && !yk_idx_magic(p, have))
-        st = yk_fail_at(path, 0, "wrong magic number: not an idx file");
-    yk_input_free(in);
-    return st;
-}
-
 /* With libdeflate, which is several times as fast as zlib. It needs to know the size, which is in the last four bytes of a gzip
  * file with one member. NULL: not such a file, or damaged. */
 static uint8_t *inflate_fast(const uint8_t *in, size_t n, size_t *size_out)
@@ -57,15 +41,21 @@ static uint8_t *inflate_fast(const uint8_t *in, size_t n, size_t *size_out)
     return NULL;
 }
 
-/* With zlib: any gzip file. It reports where the damage is. */
-static yk_status inflate_any(const char *path, uint8_t **out, size_t *size_out)
+/* The magic is checked before the whole file is decompressed, which takes up to a thousand times its size. yk_input reads any gzip
+ * file, and reports where it is damaged. */
+static yk_status inflate_file(const char *path, const uint8_t *file, size_t n, uint8_t **out, size_t *size_out)
 {
     yk_input *in;
     const uint8_t *p;
+    size_t have;
     yk_status st = yk_input_open(path, 0, &in);
     if (st)
         return st;
-    if (!(st = yk_input_peek(in, SIZE_MAX, &p, size_out))) {
+    st = yk_input_peek(in, 4, &p, &have);
+    if (!st && have && !yk_idx_magic(p, have))
+        st = yk_fail_at(path, 0, "wrong magic number: not an idx file");
+    if (!st && !(*out = inflate_fast(file, n, size_out)) &&
+        !(st = yk_input_peek(in, SIZE_MAX, &p, size_out))) {
         if ((*out = yk_alloc(*size_out + 1, 1, "an idx file")))
             memcpy(*out, p, *size_out);
         else
@@ -73,15 +63,6 @@ static yk_status inflate_any(const char *path, uint8_t **out, size_t *size_out)
     }
     yk_input_free(in);
     return st;
-}
-
-static yk_status inflate_file(const char *path, const uint8_t *in, size_t n, uint8_t **out, size_t *size_out)
-{
-    const yk_status st = check_magic(path);
-    if (st)
-        return st;
-    *out = inflate_fast(in, n, size_out);
-    return *out ? YK_OK : inflate_any(path, out, size_out);
 }
 
 static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)

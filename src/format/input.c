@@ -79,49 +79,37 @@ static ssize_t read_some(int fd, void *to, size_t n)
 
 static struct {
     pthread_mutex_t lock;
-    char *path; /* NULL: none */
-    int fd;
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    int fd; /* -1: none */
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* Takes `path`, which may be NULL, and `fd`. */
-static void keep_file(char *path, int fd)
+static void keep_file(int fd)
 {
     pthread_mutex_lock(&kept.lock);
-    char *const last = kept.path;
-    const int last_fd = kept.fd;
-    kept.path = path;
+    const int last = kept.fd;
     kept.fd = fd;
     pthread_mutex_unlock(&kept.lock);
-    if (last)
-        close(last_fd);
-    free(last);
+    if (last >= 0)
+        close(last);
 }
 
 void yk_input_forget(void)
 {
-    keep_file(NULL, -1);
+    keep_file(-1);
 }
 
-/* -1: another file is kept, or the path is that of a new file. */
+/* -1: another file is kept. */
 static int take_file(const char *path)
 {
     struct stat now, then;
-    char *taken = NULL;
+    int fd = -1;
     pthread_mutex_lock(&kept.lock);
-    const int fd = kept.fd;
-    if (kept.path && strcmp(kept.path, path) == 0) {
-        taken = kept.path;
-        kept.path = NULL;
+    if (kept.fd >= 0 && stat(path, &now) == 0 && fstat(kept.fd, &then) == 0 && now.st_dev == then.st_dev &&
+        now.st_ino == then.st_ino && lseek(kept.fd, 0, SEEK_SET) == 0) {
+        fd = kept.fd;
+        kept.fd = -1;
     }
     pthread_mutex_unlock(&kept.lock);
-    if (!taken)
-        return -1;
-    free(taken);
-    if (stat(path, &now) == 0 && fstat(fd, &then) == 0 && now.st_dev == then.st_dev &&
-        now.st_ino == then.st_ino && lseek(fd, 0, SEEK_SET) == 0)
-        return fd;
-    close(fd);
-    return -1;
+    return fd;
 }
 
 static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
@@ -277,51 +265,50 @@ void yk_input_free(yk_input *in)
     yk__decoder_fini(&in->decoder);
     free(in->raw);
     free(in->buffer);
-    if (in->path && in->regular && !in->failed) {
-        keep_file(in->path, in->fd);
-    } else {
+    if (in->regular && !in->failed)
+        keep_file(in->fd);
+    else
         close(in->fd);
-        free(in->path);
-    }
+    free(in->path);
     free(in);
+}
+
+/* Reads bytes as they are in the file; *got_out is 0 at its end. */
+static yk_status read_raw(yk_input *in, uint8_t *to, size_t n, size_t *got_out)
+{
+    const ssize_t got = read_some(in->fd, to, n);
+    if (got < 0)
+        return fail_input(in, YK_EDATA, strerror(errno));
+    in->raw_read += (uint64_t)got;
+    *got_out = (size_t)got;
+    return YK_OK;
 }
 
 static yk_status fill_plain(yk_input *in, size_t want)
 {
-    size_t space = in->cap - in->have;
+    size_t space = in->cap - in->have, got = 0;
     if (in->raw_read >= in->expected) {
         size_t piece = want - in->have > PIECE_BYTES ? want - in->have : PIECE_BYTES;
         space = space < piece ? space : piece;
     } else if (space > in->expected - in->raw_read) {
         space = (size_t)(in->expected - in->raw_read);
     }
-    ssize_t got = read_some(in->fd, in->buffer + in->have, space);
-    if (got < 0)
-        return fail_input(in, YK_EDATA, strerror(errno));
-    in->ended = got == 0;
-    in->have += (size_t)got;
-    in->raw_read += (uint64_t)got;
-    return YK_OK;
-}
-
-static yk_status more_raw(yk_input *in)
-{
-    ssize_t got = read_some(in->fd, in->raw, RAW_BYTES);
-    if (got < 0)
-        return fail_input(in, YK_EDATA, strerror(errno));
-    in->decoder.next = in->raw;
-    in->decoder.left = (size_t)got;
-    in->raw_read += (uint64_t)got;
-    return YK_OK;
+    const yk_status st = read_raw(in, in->buffer + in->have, space, &got);
+    in->ended = !st && got == 0;
+    in->have += got;
+    return st;
 }
 
 static yk_status fill_coded(yk_input *in)
 {
     yk__decoder *d = &in->decoder;
     const char *why = "the compressed file is truncated";
-    yk_status st = d->left || d->pending ? YK_OK : more_raw(in);
-    if (st)
-        return st;
+    yk_status st = YK_OK;
+    if (!d->left && !d->pending) {
+        d->next = in->raw;
+        if ((st = read_raw(in, in->raw, RAW_BYTES, &d->left)))
+            return st;
+    }
     if (!d->left && !d->pending) {
         in->ended = d->between;
         return d->between ? YK_OK : fail_input(in, YK_EDATA, why);
