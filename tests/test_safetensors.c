@@ -63,7 +63,7 @@ static void test_round_trip(void **state)
     assert_int_equal(entries(), 1); /* no temporary file is left */
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
-    assert_int_equal(yk_safetensors_count(s), SAMPLES);
+    assert_int_equal(s->n, SAMPLES);
     assert_string_equal(yk_safetensors_meta(s, "step"), "1200");
     assert_string_equal(yk_safetensors_meta(s, "said"), pairs[1].value);
     assert_null(yk_safetensors_meta(s, "none"));
@@ -82,7 +82,7 @@ static void test_round_trip(void **state)
     assert_int_equal(t->bytes, LONG * 8);
     for (size_t i = 0; i < LONG; i++)
         assert_int_equal(((const uint64_t *)t->data)[i], i);
-    assert_ptr_equal(yk_safetensors_at(s, 0)->data, yk_safetensors_find(s, "losses")->data);
+    assert_ptr_equal(s->tensor[0].data, yk_safetensors_find(s, "losses")->data);
     yk_safetensors_free(s);
 }
 
@@ -114,7 +114,7 @@ static void test_empty_file(void **state)
     assert_int_equal(yk_safetensors_write(NULL, path, NULL, 0, NULL, 0), YK_OK);
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
-    assert_int_equal(yk_safetensors_count(s), 0);
+    assert_int_equal(s->n, 0);
     yk_safetensors_free(s);
 }
 
@@ -263,10 +263,10 @@ static void test_padding_and_order(void **state)
     put(path, file, compose(file, header, 3));
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
-    assert_string_equal(yk_safetensors_at(s, 0)->name, "a");
-    assert_string_equal(yk_safetensors_at(s, 1)->name, "e");
-    assert_string_equal(yk_safetensors_at(s, 2)->name, "b");
-    assert_null(yk_safetensors_at(s, 3));
+    assert_string_equal(s->tensor[0].name, "a");
+    assert_string_equal(s->tensor[1].name, "e");
+    assert_string_equal(s->tensor[2].name, "b");
+    assert_int_equal(s->n, 3);
     yk_safetensors_free(s);
 }
 
@@ -361,8 +361,8 @@ static int print_file(const char *file)
         printf("%s\n", yk_error());
         return 1;
     }
-    for (size_t i = 0; i < yk_safetensors_count(s); i++) {
-        const yk_tensor *t = yk_safetensors_at(s, i);
+    for (size_t i = 0; i < s->n; i++) {
+        const yk_tensor *t = &s->tensor[i];
         printf("%s %s", t->name, yk_dtype_name(t->dtype));
         for (size_t k = 0; k < t->rank; k++)
             printf(" %llu", (unsigned long long)t->shape[k]);

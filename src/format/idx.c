@@ -43,7 +43,8 @@ static uint8_t *inflate_fast(const uint8_t *in, size_t n, size_t *size_out)
 
 /* The magic is checked before the whole file is decompressed, which takes up to a thousand times its size. yk_input reads any gzip
  * file, and reports where it is damaged. */
-static yk_status inflate_file(const char *path, const uint8_t *file, size_t n, uint8_t **out, size_t *size_out)
+static yk_status inflate_file(const char *path, const uint8_t *file, size_t n, uint8_t **out,
+                              size_t *size_out)
 {
     yk_input *in;
     const uint8_t *p;

@@ -1,12 +1,17 @@
-/* The reader, and the data types. The writer is safetensors_write.c. */
 #include "format/safetensors.h"
 
+#include "base/file.h"
 #include "base/fs.h"
+#include "base/json.h"
 #include "format/input.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define METADATA   "__metadata__"
+#define DATA_ALIGN 64
+#define FILL_CHUNK ((size_t)1 << 20)
+#define OFFSET_MAX ((uint64_t)INT64_MAX)
 #define HEADER_MAX 100000000u /* set by the format, so that a wrong file is not parsed for minutes */
 
 static const struct {
@@ -30,7 +35,8 @@ size_t yk_dtype_bytes(yk_dtype dtype)
     return dtypes[dtype].bytes;
 }
 
-bool yk__tensor_bytes(const yk_tensor *t, uint64_t *out)
+/* The bytes of the data according to the shape; false: they do not fit into a file. */
+static bool bytes_of(const yk_tensor *t, uint64_t *out)
 {
     bool fits = true;
     *out = dtypes[t->dtype].bytes;
@@ -38,17 +44,6 @@ bool yk__tensor_bytes(const yk_tensor *t, uint64_t *out)
         fits = fits && t->shape[i] <= INT64_MAX && !__builtin_mul_overflow(*out, t->shape[i], out);
     return fits;
 }
-
-struct yk_safetensors {
-    char *path;
-    void *map;
-    size_t size;
-    json_t *header; /* owns the names of the tensors */
-    const uint8_t *data;
-    uint64_t data_size;
-    size_t n;
-    yk_tensor *tensor; /* [n], sorted by the offset of the data */
-};
 
 static yk_status bad(const yk_safetensors *s, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
@@ -63,7 +58,7 @@ static yk_status bad(const yk_safetensors *s, const char *format, ...)
     return yk_fail(YK_EDATA, "%s: not a valid safetensors file: %s", s->path, reason);
 }
 
-/* ---- the JSON header */
+/* ---- reading the header */
 
 static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *entry, yk_tensor *t)
 {
@@ -93,7 +88,7 @@ static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *
             return bad(s, "dimension %zu of tensor \"%s\" is not a non-negative integer", i, name);
         t->shape[i] = (uint64_t)json_integer_value(side);
     }
-    if (!yk__tensor_bytes(t, &t->bytes))
+    if (!bytes_of(t, &t->bytes))
         return bad(s, "the shape of tensor \"%s\" is too large for a file", name);
     if (begin < 0 || end < begin || (uint64_t)end > s->data_size)
         return bad(s, "tensor \"%s\" has data_offsets [%lld, %lld), but there are %llu bytes of data", name,
@@ -108,7 +103,7 @@ static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *
 
 static yk_status check_metadata(const yk_safetensors *s)
 {
-    json_t *meta = json_object_get(s->header, "__metadata__");
+    json_t *meta = json_object_get(s->header, METADATA);
     if (!meta)
         return YK_OK;
     if (!json_is_object(meta))
@@ -140,7 +135,7 @@ static yk_status parse_entries(yk_safetensors *s)
     json_t *entry;
     json_object_foreach(s->header, name, entry)
     {
-        if (!strcmp(name, "__metadata__"))
+        if (!strcmp(name, METADATA))
             continue;
         const yk_status st = parse_entry(s, name, entry, &s->tensor[s->n++]);
         if (st)
@@ -188,7 +183,7 @@ static yk_status parse(yk_safetensors *s)
     return st ? st : parse_entries(s);
 }
 
-/* ---- the file */
+/* ---- reading */
 
 yk_status yk_safetensors_open(const char *path, yk_safetensors **out)
 {
@@ -221,16 +216,6 @@ void yk_safetensors_free(yk_safetensors *s)
 
 /* ---- access */
 
-size_t yk_safetensors_count(const yk_safetensors *s)
-{
-    return s->n;
-}
-
-const yk_tensor *yk_safetensors_at(const yk_safetensors *s, size_t i)
-{
-    return i < s->n ? &s->tensor[i] : NULL;
-}
-
 const yk_tensor *yk_safetensors_find(const yk_safetensors *s, const char *name)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -241,7 +226,7 @@ const yk_tensor *yk_safetensors_find(const yk_safetensors *s, const char *name)
 
 const char *yk_safetensors_meta(const yk_safetensors *s, const char *key)
 {
-    return json_string_value(json_object_get(json_object_get(s->header, "__metadata__"), key));
+    return json_string_value(json_object_get(json_object_get(s->header, METADATA), key));
 }
 
 static void shape_text(const yk_tensor *t, char *text, size_t size)
@@ -275,4 +260,152 @@ yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtyp
     }
     *out = t;
     return YK_OK;
+}
+
+/* ---- writing */
+
+typedef struct {
+    const yk_tensor *tensor;
+    uint64_t bytes;
+    size_t number; /* as given: makes the sort stable */
+} item;
+
+/* Larger elements first: this aligns every tensor to its element size without gaps, which the format forbids. */
+static int by_element(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    size_t i = yk_dtype_bytes(x->tensor->dtype), j = yk_dtype_bytes(y->tensor->dtype);
+    if (i != j)
+        return i > j ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+static yk_status measure(const char *path, const yk_tensor *tensor, size_t n, item *items)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < n; i++) {
+        const yk_tensor *t = &tensor[i];
+        if (t->rank > YK_TENSOR_RANK_MAX)
+            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has more than %d dimensions", path, t->name,
+                           YK_TENSOR_RANK_MAX);
+        uint64_t bytes;
+        if (!bytes_of(t, &bytes) || __builtin_add_overflow(total, bytes, &total) || total > OFFSET_MAX)
+            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" is too large for a file", path, t->name);
+        if (bytes && !t->data && !t->fill)
+            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has no data", path, t->name);
+        items[i] = (item){t, bytes, i};
+    }
+    qsort(items, n, sizeof *items, by_element);
+    return YK_OK;
+}
+
+/* Adds to the header or to its metadata. Takes `value`. Names must be unique and valid UTF-8. */
+static yk_status add(const char *path, json_t *object, const char *what, const char *name, json_t *value)
+{
+    yk_status st = YK_OK;
+    if (!yk_is_utf8(name))
+        st = yk_fail(YK_EUSAGE, "%s: the name of a %s is not UTF-8", path, what);
+    else if (json_object_get(object, name))
+        st = yk_fail(YK_EUSAGE, "%s: two %ss are called \"%s\"", path, what, name);
+    if (st)
+        json_decref(value);
+    else if (json_object_set_new(object, name, value))
+        st = yk_fail_memory(strlen(name), "the header of a file");
+    return st;
+}
+
+/* {"__metadata__": {...}, name: {dtype, shape, data_offsets}, ...} in the order of the data */
+static yk_status make_header(const char *path, const item *items, size_t n, const yk_pair *meta, size_t nmeta,
+                             char **text_out)
+{
+    json_t *all = json_object(), *pairs = json_object();
+    yk_status st = add(path, all, "tensor", METADATA, pairs);
+    for (size_t i = 0; !st && i < nmeta; i++)
+        st = yk_is_utf8(meta[i].value)
+                 ? add(path, pairs, "metadata item", meta[i].key, json_string(meta[i].value))
+                 : yk_fail(YK_EUSAGE, "%s: metadata \"%s\" is not UTF-8", path, meta[i].key);
+    uint64_t begin = 0;
+    for (size_t i = 0; !st && i < n; begin += items[i++].bytes) {
+        const yk_tensor *t = items[i].tensor;
+        json_t *shape = json_array();
+        for (size_t k = 0; k < t->rank; k++)
+            json_array_append_new(shape, json_integer((json_int_t)t->shape[k]));
+        st = add(path, all, "tensor", t->name,
+                 json_pack("{s:s, s:o, s:[I,I]}", "dtype", yk_dtype_name(t->dtype), "shape", shape,
+                           "data_offsets", (json_int_t)begin, (json_int_t)(begin + items[i].bytes)));
+    }
+    if (!st && !nmeta)
+        json_object_del(all, METADATA);
+    if (!st && !(*text_out = json_dumps(all, JSON_COMPACT)))
+        st = yk_fail_memory(n * sizeof *items, "the header of a file");
+    json_decref(all);
+    return st;
+}
+
+static yk_status write_header(yk_file *f, const char *text)
+{
+    size_t length = strlen(text);
+    size_t padded = (8 + length + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
+    uint64_t n = padded;
+    yk_status st = yk_file_write(f, &n, 8);
+    if (!st)
+        st = yk_file_write(f, text, length);
+    if (!st)
+        st = yk_file_print(f, "%*s", (int)(padded - length), "");
+    return st;
+}
+
+static yk_status write_filled(yk_file *f, const item *it, void *chunk)
+{
+    const yk_tensor *t = it->tensor;
+    yk_status st = YK_OK;
+    for (uint64_t at = 0; !st && at < it->bytes;) {
+        size_t n = it->bytes - at < FILL_CHUNK ? (size_t)(it->bytes - at) : FILL_CHUNK;
+        st = t->fill(t->context, at, chunk, n);
+        if (!st)
+            st = yk_file_write(f, chunk, n);
+        at += n;
+    }
+    return st;
+}
+
+static yk_status write_data(yk_file *f, const item *items, size_t n)
+{
+    yk_status st = YK_OK;
+    void *chunk = NULL;
+    for (size_t i = 0; !st && i < n; i++) {
+        const yk_tensor *t = items[i].tensor;
+        if (t->data || !items[i].bytes) {
+            st = yk_file_write(f, t->data, (size_t)items[i].bytes);
+        } else if (chunk || (chunk = malloc(FILL_CHUNK))) {
+            st = write_filled(f, &items[i], chunk);
+        } else {
+            st = yk_fail_memory(FILL_CHUNK, "a chunk of a tensor");
+        }
+    }
+    free(chunk);
+    return st;
+}
+
+yk_status yk_safetensors_write(const char *dir, const char *name, const yk_tensor *tensor, size_t n,
+                               const yk_pair *meta, size_t nmeta)
+{
+    item *items = calloc(n + 1, sizeof *items);
+    if (!items)
+        return yk_fail_memory(n * sizeof *items, "a list of tensors");
+    char *text = NULL;
+    yk_file *f = NULL;
+    yk_status st = measure(name, tensor, n, items);
+    if (!st)
+        st = make_header(name, items, n, meta, nmeta, &text);
+    if (!st)
+        st = yk_file_create_in(dir, name, &f);
+    if (!st)
+        st = write_header(f, text);
+    if (!st)
+        st = write_data(f, items, n);
+    st = yk_file_close(f, st);
+    free(text);
+    free(items);
+    return st;
 }

@@ -61,7 +61,18 @@ typedef struct {
     const char *key, *value;
 } yk_pair;
 
-typedef struct yk_safetensors yk_safetensors;
+/* An open file. */
+typedef struct {
+    size_t n;
+    yk_tensor *tensor; /* [n] in the order of the data */
+    /* private: */
+    char *path;
+    void *map;
+    size_t size;
+    struct json_t *header; /* owns the names of the tensors */
+    const uint8_t *data;
+    uint64_t data_size;
+} yk_safetensors;
 
 /* Names must be UTF-8, unique, and not "__metadata__"; otherwise YK_EUSAGE. */
 yk_status yk_safetensors_write(const char *dir, const char *name, const yk_tensor *tensor, size_t n,
@@ -70,8 +81,6 @@ yk_status yk_safetensors_write(const char *dir, const char *name, const yk_tenso
 yk_status yk_safetensors_open(const char *path, yk_safetensors **out);
 void yk_safetensors_free(yk_safetensors *s); /* NULL is fine */
 
-size_t yk_safetensors_count(const yk_safetensors *s);
-const yk_tensor *yk_safetensors_at(const yk_safetensors *s, size_t i); /* in the order of the data */
 const yk_tensor *yk_safetensors_find(const yk_safetensors *s, const char *name);
 const char *yk_safetensors_meta(const yk_safetensors *s, const char *key); /* NULL: no such key */
 
@@ -81,8 +90,5 @@ yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtyp
 
 const char *yk_dtype_name(yk_dtype dtype); /* "F32" */
 size_t yk_dtype_bytes(yk_dtype dtype);
-
-/* The bytes of the data of a tensor, according to its shape; false: they do not fit into a file. */
-bool yk__tensor_bytes(const yk_tensor *t, uint64_t *out);
 
 #endif

@@ -385,8 +385,8 @@ static yk_status check_state(const char *path, const yk_safetensors *state, yk_l
     yk_checkpoint_arrays want;
     size_t have = 0, wanted = 0, missing = 0;
     yk_checkpoint_arrays_of(store, &want, false);
-    for (size_t i = 0; i < yk_safetensors_count(state); i++) {
-        const yk_tensor *t = yk_safetensors_at(state, i);
+    for (size_t i = 0; i < state->n; i++) {
+        const yk_tensor *t = &state->tensor[i];
         have += t->dtype == YK_DTYPE_F32 && !strstr(t->name, "raw_weights");
     }
     for (size_t i = 0; i < want.n; i++) {
