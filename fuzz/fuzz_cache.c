@@ -34,25 +34,19 @@ static void walk(const yk_rows *rows, uint32_t classes)
 /* Gives the file a header with valid checksums, and perhaps valid array offsets. */
 static void correct(uint8_t *file, size_t size, uint8_t choice)
 {
-    yk_cache_header head, *h = &head;
-    memcpy(&head, file, sizeof head);
+    yk_cache_shape shape = {
+        .arrays = (choice & 4 ? 1u << YK_ROWS_VALUE : 0) | (choice & 8 ? 1u << YK_ROWS_TRUTH : 0) |
+                  (choice & 32 ? 1u << YK_ROWS_FIELD : 0) | (choice & 64 ? 1u << YK_ROWS_WEIGHT : 0) |
+                  (choice & 128 ? 1u << YK_ROWS_TARGET : 0)};
+    yk_cache_header *h = &shape.header;
+    memcpy(h, file, sizeof *h);
     memcpy(h->magic, YK_CACHE_MAGIC, sizeof h->magic);
     h->version = h->version % 5 + 1;
     if (choice & 2) {
-        const yk_cache_header from = *h;
-        const yk_cache_shape shape = {
-            .kind = (yk_rows_kind)(from.kind % 3),
-            .n = from.n,
-            .dim = from.dim,
-            .entries = from.entries,
-            .classes = from.classes,
-            .scale = from.scale,
-            .arrays = (choice & 4 ? 1u << YK_ROWS_VALUE : 0) | (choice & 8 ? 1u << YK_ROWS_TRUTH : 0) |
-                      (choice & 32 ? 1u << YK_ROWS_FIELD : 0) | (choice & 64 ? 1u << YK_ROWS_WEIGHT : 0) |
-                      (choice & 128 ? 1u << YK_ROWS_TARGET : 0),
-            .fields = from.fields,
-            .schema_size = choice & 16 ? from.schema_size % 256 + 1 : 0};
-        if (yk__cache_layout("input", &shape, &head))
+        h->kind %= 3;
+        h->height = h->width = h->channels = 0;
+        h->schema_size = choice & 16 ? h->schema_size % 256 + 1 : 0;
+        if (yk__cache_layout("input", &shape))
             return;
         h->schema_crc = h->schema_size <= size ? yk_crc32c(file + size - h->schema_size, h->schema_size) : 0;
     }
@@ -77,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     yk_rows rows;
     yk_cache_shape shape;
     if (!yk_cache_map(path, &rows, &shape)) {
-        walk(&rows, shape.classes);
+        walk(&rows, shape.header.classes);
         yk_rows_fini(&rows);
     }
     (void)yk_cache_verify(path);

@@ -245,7 +245,12 @@ static void dense_floats(void **state)
 {
     (void)state;
     yk_rows rows, again;
-    yk_cache_shape shape = {.kind = YK_ROWS_F32, .n = 3, .dim = 2, .entries = 6, .classes = 2, .scale = 1.0f},
+    yk_cache_shape shape = {.header = {.kind = YK_ROWS_F32,
+                                       .n = 3,
+                                       .dim = 2,
+                                       .entries = 6,
+                                       .classes = 2,
+                                       .scale = 1.0f}},
                    back;
     yk_rows_init(&rows, YK_ROWS_F32, 2);
     for (int i = 0; i < 3; i++) {
@@ -268,8 +273,8 @@ static void dense_floats(void **state)
     assert_int_equal(yk_cache_add(w, &rows), YK_OK);
     assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_EDATA);
     assert_int_equal(access(other, F_OK), -1);
-    shape.n = 4;
-    shape.entries = 8;
+    shape.header.n = 4;
+    shape.header.entries = 8;
     assert_int_equal(yk_cache_create(other, &shape, &w), YK_OK);
     assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_EDATA);
     assert_int_equal(access(other, F_OK), -1);

@@ -193,8 +193,8 @@ static void older_cache(void **state)
     yk_cache_shape shape;
     yk_cache_writer *w;
     assert_int_equal(yk_cache_map(in_directory("cache"), &rows, &shape), YK_OK);
-    assert_int_equal(shape.fields, 12);
-    shape.fields = 0;
+    assert_int_equal(shape.header.fields, 12);
+    shape.header.fields = 0;
     assert_int_equal(yk_cache_create(in_directory("older"), &shape, &w), YK_OK);
     assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_OK);
     yk_rows_fini(&rows);

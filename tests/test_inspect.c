@@ -330,7 +330,8 @@ static void floats_are_measured(void **state)
 {
     (void)state;
     const char *path = new_path(".cache");
-    yk_cache_shape shape = {.kind = YK_ROWS_F32, .n = 2, .dim = 3, .entries = 6, .classes = 2, .scale = 1};
+    yk_cache_shape shape = {
+        .header = {.kind = YK_ROWS_F32, .n = 2, .dim = 3, .entries = 6, .classes = 2, .scale = 1}};
     yk_cache_writer *w;
     yk_rows rows;
     yk_rows_init(&rows, YK_ROWS_F32, 3);

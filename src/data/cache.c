@@ -86,16 +86,17 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     yk__cached_open(source, &s->rows);
     source->bytes = source->disk_bytes = s->rows.map_size;
     source->files = 1;
-    source->classes = shape.classes;
-    source->height = shape.height;
-    source->width = shape.width;
-    source->channels = shape.channels;
+    source->classes = shape.header.classes;
+    source->height = shape.header.height;
+    source->width = shape.header.width;
+    source->channels = shape.header.channels;
     source->cached = &s->rows;
     source->may_have_hashes = !shape.schema;
     if ((st = read_schema(s, shape.schema, o)))
         return st;
     const bool fields = yk__spec_positions(spec, o, source);
-    st = !fields || source->by_position ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.fields);
+    st =
+        !fields || source->by_position ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.header.fields);
     return st ? st : fit_features(s, spec, o);
 }
 

@@ -221,25 +221,25 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
         return st;
     fill_stats(s, &c, out);
     out->entries = c.entries;
-    yk_cache_shape shape = {.kind = s->kind,
-                            .n = c.examples,
-                            .dim = out->dim,
-                            .entries = c.entries,
-                            .classes = out->classes,
-                            .scale = c.scale,
-                            .height = (uint32_t)s->height,
-                            .width = (uint32_t)s->width,
-                            .channels = (uint32_t)s->channels,
+    yk_cache_shape shape = {.header = {.kind = s->kind,
+                                       .n = c.examples,
+                                       .dim = out->dim,
+                                       .entries = c.entries,
+                                       .classes = out->classes,
+                                       .scale = c.scale,
+                                       .height = (uint32_t)s->height,
+                                       .width = (uint32_t)s->width,
+                                       .channels = (uint32_t)s->channels,
+                                       .fields = s->fields > c.fields ? s->fields : c.fields},
                             .arrays =
                                 (unsigned)c.value << YK_ROWS_VALUE | (unsigned)!c.no_truth << YK_ROWS_TRUTH |
                                 (unsigned)c.field << YK_ROWS_FIELD | (unsigned)c.weight << YK_ROWS_WEIGHT |
-                                (unsigned)c.target << YK_ROWS_TARGET,
-                            .fields = s->fields > c.fields ? s->fields : c.fields};
+                                (unsigned)c.target << YK_ROWS_TARGET};
     char *schema = s->schema ? yk_schema_write(s->schema) : NULL;
     if (s->schema && !schema)
         return yk_fail_memory(1000, "the schema");
     shape.schema = schema;
-    shape.schema_size = schema ? (uint32_t)strlen(schema) + 1 : 0;
+    shape.header.schema_size = schema ? (uint32_t)strlen(schema) + 1 : 0;
     yk_cache_writer *w;
     st = yk_cache_create(path, &shape, &w);
     st = st ? st : yk_cache_close(w, yk_source_each(s, add_rows, w));

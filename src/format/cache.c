@@ -47,41 +47,35 @@ static bool has(const yk_cache_shape *s, int array)
     return s->arrays >> array & 1;
 }
 
-yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_header *out)
+yk_status yk__cache_layout(const char *path, yk_cache_shape *s)
 {
-    *out = (yk_cache_header){.version = has(s, YK_ROWS_WEIGHT) || has(s, YK_ROWS_TARGET) ? 5
-                                        : s->schema_size                                 ? 4
-                                        : !has(s, YK_ROWS_FIELD)                         ? 1
-                                        : s->fields                                      ? 3
-                                                                                         : 2,
-                             .kind = s->kind,
-                             .n = s->n,
-                             .dim = s->dim,
-                             .entries = s->entries,
-                             .classes = s->classes,
-                             .scale = s->scale,
-                             .height = s->height,
-                             .width = s->width,
-                             .channels = s->channels,
-                             .fields = has(s, YK_ROWS_FIELD) ? s->fields : 0,
-                             .schema_size = s->schema_size};
-    memcpy(out->magic, YK_CACHE_MAGIC, sizeof out->magic);
-    uint64_t at = header_size(out);
+    yk_cache_header *h = &s->header;
+    const bool weighted = has(s, YK_ROWS_WEIGHT) || has(s, YK_ROWS_TARGET);
+    memcpy(h->magic, YK_CACHE_MAGIC, sizeof h->magic);
+    h->fields = has(s, YK_ROWS_FIELD) ? h->fields : 0;
+    h->version = !has(s, YK_ROWS_FIELD) ? 1 : h->fields ? 3 : 2;
+    if (weighted || h->schema_size)
+        h->version = weighted ? 5 : 4;
+    h->zero = 0;
+    memset(h->more_zero, 0, sizeof h->more_zero);
+    uint64_t at = header_size(h);
     for (int i = 0; i < ARRAYS; i++) {
-        const size_t width = yk_rows_width(s->kind, s->arrays, arrays[i].array);
+        yk_cache_array *entry = entry_of(h, i);
+        const int a = arrays[i].array;
+        const size_t width = yk_rows_width((yk_rows_kind)h->kind, s->arrays, a);
         uint64_t size;
-        if (s->n >= MAX_SIZE ||
-            __builtin_mul_overflow(yk_rows_length(arrays[i].array, s->n, s->dim, s->entries), width, &size) ||
+        if (h->n >= MAX_SIZE ||
+            __builtin_mul_overflow(yk_rows_length(a, h->n, h->dim, h->entries), width, &size) ||
             size >= MAX_SIZE || at > MAX_SIZE - size)
             return yk_fail(YK_EDATA, "%s: %llu rows of %llu columns are too large for a file", path,
-                           (unsigned long long)s->n, (unsigned long long)s->dim);
-        if (size == 0)
+                           (unsigned long long)h->n, (unsigned long long)h->dim);
+        if (a == YK_ROWS_FLOATS && !size) /* the entry is that of the pixels */
             continue;
-        at = YK_ROUND_UP(at, ALIGNMENT);
-        *entry_of(out, i) = (yk_cache_array){.offset = at, .size = size};
+        at = size ? YK_ROUND_UP(at, ALIGNMENT) : at;
+        *entry = (yk_cache_array){.offset = size ? at : 0, .size = size, .crc = entry->crc};
         at += size;
     }
-    out->file_size = s->schema_size ? YK_ROUND_UP(at, ALIGNMENT) + s->schema_size : at;
+    h->file_size = h->schema_size ? YK_ROUND_UP(at, ALIGNMENT) + h->schema_size : at;
     return YK_OK;
 }
 
@@ -104,59 +98,43 @@ static bool is_plausible(const yk_cache_header *h)
 /* The header must be exactly what the writer would write for this shape. */
 static yk_status check_header(const char *path, const void *map, uint64_t file_size, yk_cache_shape *s)
 {
-    yk_cache_header h = {0}, want;
-    memcpy(&h, map, file_size < sizeof h ? file_size : sizeof h);
+    *s = (yk_cache_shape){0};
+    yk_cache_header *const h = &s->header;
+    memcpy(h, map, file_size < sizeof *h ? file_size : sizeof *h);
     if (file_size < YK_CACHE_HEADER)
         return yk_fail_at(path, file_size, "the file ends within its header (256 bytes)");
-    if (memcmp(h.magic, YK_CACHE_MAGIC, sizeof h.magic))
+    if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
         return yk_fail_at(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
-    if (h.version < 1 || h.version > 5)
+    if (h->version < 1 || h->version > 5)
         return yk_fail_at(path, offsetof(yk_cache_header, version),
                           "version %u of the cache, but only versions 1 to 5 can be read; convert the data "
                           "again",
-                          h.version);
-    if (h.crc != yk_crc32c(&h, offsetof(yk_cache_header, crc)) ||
-        (h.version >= 5 && h.more_crc != yk_crc32c(&h.weight, 2 * sizeof h.weight)))
+                          h->version);
+    if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)) ||
+        (h->version >= 5 && h->more_crc != yk_crc32c(&h->weight, 2 * sizeof h->weight)))
         return yk_fail_at(path, offsetof(yk_cache_header, crc),
                           "the header is damaged: its checksum is wrong");
-    if (h.file_size != file_size)
-        return yk_fail_at(path, file_size < h.file_size ? file_size : h.file_size,
+    if (h->file_size != file_size)
+        return yk_fail_at(path, file_size < h->file_size ? file_size : h->file_size,
                           "the file has %llu bytes, but its header says %llu: it was truncated or extended",
-                          (unsigned long long)file_size, (unsigned long long)h.file_size);
-    if (!is_plausible(&h))
+                          (unsigned long long)file_size, (unsigned long long)h->file_size);
+    if (!is_plausible(h))
         return yk_fail_at(
             path, offsetof(yk_cache_header, kind),
             "the header is invalid: kind %u, %llu rows of %llu columns, %llu entries, %u classes, "
             "%u fields, images of %ux%u pixels and %u channels, scale %g",
-            h.kind, (unsigned long long)h.n, (unsigned long long)h.dim, (unsigned long long)h.entries,
-            h.classes, h.fields, h.height, h.width, h.channels, (double)h.scale);
-    *s = (yk_cache_shape){.kind = (yk_rows_kind)h.kind,
-                          .n = h.n,
-                          .dim = h.dim,
-                          .entries = h.entries,
-                          .classes = h.classes,
-                          .scale = h.scale,
-                          .height = h.height,
-                          .width = h.width,
-                          .channels = h.channels,
-                          .arrays = h.version == 2 || h.fields ? 1u << YK_ROWS_FIELD : 0,
-                          .fields = h.fields,
-                          .schema_size = h.schema_size};
-    const size_t size = header_size(&h);
+            h->kind, (unsigned long long)h->n, (unsigned long long)h->dim, (unsigned long long)h->entries,
+            h->classes, h->fields, h->height, h->width, h->channels, (double)h->scale);
+    const size_t size = header_size(h);
+    s->arrays = h->version == 2 || h->fields ? 1u << YK_ROWS_FIELD : 0;
     for (int i = 0; i < ARRAYS && arrays[i].entry < size; i++)
-        s->arrays |= entry_of(&h, i)->size ? 1u << arrays[i].array : 0;
-    yk_status st = yk__cache_layout(path, s, &want);
-    if (st)
-        return st;
-    for (int i = 0; i < ARRAYS; i++)
-        entry_of(&want, i)->crc = entry_of(&h, i)->crc;
-    want.schema_crc = h.schema_crc;
-    want.crc = h.crc;
-    want.more_crc = h.more_crc;
-    for (size_t at = 0; at < size; at++)
-        if (((const char *)&h)[at] != ((const char *)&want)[at])
+        s->arrays |= entry_of(h, i)->size ? 1u << arrays[i].array : 0;
+    yk_cache_shape want = *s;
+    const yk_status st = yk__cache_layout(path, &want);
+    for (size_t at = 0; at < size && !st; at++)
+        if (((const char *)h)[at] != ((const char *)&want.header)[at])
             return yk_fail_at(path, at, "the header does not match the arrays: the file is damaged");
-    return YK_OK;
+    return st;
 }
 
 /* Checks what training relies on. Runs at memory speed. */
@@ -193,18 +171,18 @@ yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
     yk_status st = yk_map_file(path, &map, &size);
     if (st)
         return st;
-    const yk_cache_header *h = map;
+    const yk_cache_header *h = &shape->header;
     if ((st = check_header(path, map, size, shape)))
         goto unmap;
     madvise(map, size, MADV_WILLNEED);
-    yk_rows_init(rows, shape->kind, (size_t)shape->dim);
-    rows->n = (size_t)shape->n;
-    rows->scale = shape->scale;
+    yk_rows_init(rows, (yk_rows_kind)h->kind, (size_t)h->dim);
+    rows->n = (size_t)h->n;
+    rows->scale = h->scale;
     for (int i = 0; i < ARRAYS; i++)
-        if (yk_rows_width(shape->kind, shape->arrays, arrays[i].array) && entry_of(h, i)->size)
+        if (yk_rows_width(rows->kind, shape->arrays, arrays[i].array) && entry_of(h, i)->size)
             yk_rows_set(rows, arrays[i].array, (char *)map + entry_of(h, i)->offset);
-    shape->schema = shape->schema_size ? (const char *)map + size - shape->schema_size : NULL;
-    if (shape->schema && shape->schema[shape->schema_size - 1])
+    shape->schema = h->schema_size ? (const char *)map + size - h->schema_size : NULL;
+    if (shape->schema && shape->schema[h->schema_size - 1])
         st = yk_fail_at(path, size, "the schema does not end with a zero byte: the file is damaged");
     if (st || (st = check_rows(path, h, rows)))
         goto unmap;
@@ -282,8 +260,7 @@ struct yk_cache_writer {
     const char *path;
     yk_file *file;
     uint64_t rows, entries;
-    yk_cache_shape shape;
-    yk_cache_header header;  /* checksums: of the bytes so far, before the final inversion */
+    yk_cache_shape shape;    /* checksums of arrays: of the bytes so far, before the final inversion */
     uint64_t filled[ARRAYS]; /* bytes so far */
     char *scratch;           /* starts of rows; values or fields that the rows do not store */
     size_t scratch_cap;
@@ -291,8 +268,8 @@ struct yk_cache_writer {
 
 yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cache_writer **out)
 {
-    yk_cache_header header;
-    yk_status st = yk__cache_layout(path, shape, &header);
+    yk_cache_shape whole = *shape;
+    yk_status st = yk__cache_layout(path, &whole);
     if (st)
         return st;
     struct stat old;
@@ -302,10 +279,9 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     if (!w)
         return yk_fail_memory(sizeof *w, "writing a cache");
     w->path = path;
-    w->header = header;
-    w->shape = *shape;
+    w->shape = whole;
     for (int i = 0; i < ARRAYS; i++)
-        entry_of(&w->header, i)->crc = ~0u;
+        entry_of(&w->shape.header, i)->crc = ~0u;
     if ((st = yk_file_create(path, &w->file)))
         free(w);
     else
@@ -315,7 +291,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
 
 static yk_status put(yk_cache_writer *w, int i, const void *data, size_t size)
 {
-    yk_cache_array *entry = entry_of(&w->header, i);
+    yk_cache_array *entry = entry_of(&w->shape.header, i);
     const uint64_t at = entry->offset + w->filled[i];
     w->filled[i] += size;
     entry->crc = yk_crc32c_add(entry->crc, data, size);
@@ -339,7 +315,7 @@ static yk_status put_array(yk_cache_writer *w, int i, const yk_rows *rows)
     const float one = 1.0f;
     const uint16_t no_field = 0;
     const int a = arrays[i].array;
-    const size_t width = yk_rows_width(w->shape.kind, w->shape.arrays, a);
+    const size_t width = yk_rows_width(rows->kind, w->shape.arrays, a);
     const uint64_t first = rows->start ? rows->start[0] : 0, last = rows->start ? rows->start[rows->n] : 0;
     const size_t begin = (size_t)yk_rows_length(a, 0, rows->dim, first),
                  n = (size_t)yk_rows_length(a, rows->n, rows->dim, last) - begin;
@@ -361,13 +337,13 @@ yk_status yk_cache_add(yk_cache_writer *w, const yk_rows *rows)
 {
     if (rows->n == 0)
         return YK_OK;
+    const yk_cache_header *h = &w->shape.header;
     const bool sparse = rows->kind == YK_ROWS_SPARSE;
     const unsigned truth = 1u << YK_ROWS_TRUTH, none = ~(w->shape.arrays | truth);
     uint64_t entries = sparse ? rows->start[rows->n] - rows->start[0] : (uint64_t)rows->n * rows->dim;
-    bool fits = rows->kind == w->shape.kind && rows->n <= w->shape.n - w->rows &&
-                entries <= w->shape.entries - w->entries &&
-                (sparse ? rows->dim <= w->shape.dim : rows->dim == w->shape.dim) &&
-                !(yk_rows_arrays(rows) & none) && (rows->truth || !(w->shape.arrays & truth));
+    bool fits = rows->kind == h->kind && rows->n <= h->n - w->rows && entries <= h->entries - w->entries &&
+                (sparse ? rows->dim <= h->dim : rows->dim == h->dim) && !(yk_rows_arrays(rows) & none) &&
+                (rows->truth || !(w->shape.arrays & truth));
     if (!fits)
         return yk_fail(YK_EDATA, "%s: the data changed while it was converted: the two passes over it differ",
                        w->path);
@@ -382,9 +358,9 @@ yk_status yk_cache_add(yk_cache_writer *w, const yk_rows *rows)
 /* The header is written last: until then the file has no magic number and is not a cache. */
 static yk_status finish(yk_cache_writer *w)
 {
-    yk_cache_header *h = &w->header;
+    yk_cache_header *h = &w->shape.header;
     yk_status st = YK_OK;
-    if (w->rows != w->shape.n || w->entries != w->shape.entries)
+    if (w->rows != h->n || w->entries != h->entries)
         return yk_fail(YK_EDATA,
                        "%s: the data changed while it was converted: the second pass found fewer examples",
                        w->path);
@@ -393,10 +369,9 @@ static yk_status finish(yk_cache_writer *w)
             st = put(w, i, &w->entries, sizeof w->entries);
     for (int i = 1; i < ARRAYS; i++) /* the two dense arrays have one entry */
         entry_of(h, i)->crc = entry_of(h, i)->size ? ~entry_of(h, i)->crc : 0;
-    if (!st && w->shape.schema_size) {
-        h->schema_crc = yk_crc32c(w->shape.schema, w->shape.schema_size);
-        st = yk_file_write_at(w->file, w->shape.schema, w->shape.schema_size,
-                              h->file_size - w->shape.schema_size);
+    if (!st && h->schema_size) {
+        h->schema_crc = yk_crc32c(w->shape.schema, h->schema_size);
+        st = yk_file_write_at(w->file, w->shape.schema, h->schema_size, h->file_size - h->schema_size);
     }
     h->crc = yk_crc32c(h, offsetof(yk_cache_header, crc));
     h->more_crc = yk_crc32c(&h->weight, 2 * sizeof h->weight);

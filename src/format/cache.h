@@ -57,18 +57,6 @@
 #define YK_CACHE_HEADER 256
 
 typedef struct {
-    yk_rows_kind kind;
-    uint64_t n, dim, entries;
-    uint32_t classes;
-    float scale;
-    uint32_t height, width, channels;
-    unsigned arrays;      /* bit YK_ROWS_VALUE: with values; likewise the other optional arrays */
-    uint32_t fields;      /* exclusive upper bound of field numbers; 0: not known. Only with fields */
-    uint32_t schema_size; /* with the zero byte; 0: none */
-    const char *schema;   /* borrowed; of a mapped file: from it */
-} yk_cache_shape;
-
-typedef struct {
     uint64_t offset, size;
     uint32_t crc, zero;
 } yk_cache_array;
@@ -83,8 +71,8 @@ typedef struct {
     yk_cache_array dense, label, start, index, value, truth;
     uint64_t file_size;
     yk_cache_array field;
-    uint32_t fields;
-    uint32_t schema_size, schema_crc;
+    uint32_t fields;                  /* exclusive upper bound of field numbers; 0: not known, or no fields */
+    uint32_t schema_size, schema_crc; /* with the zero byte; 0: none */
     uint32_t crc;
     /* version 5 */
     yk_cache_array weight, target;
@@ -93,8 +81,14 @@ typedef struct {
 _Static_assert(offsetof(yk_cache_header, weight) == YK_CACHE_HEADER && sizeof(yk_cache_header) == 320,
                "as drawn above");
 
-/* The header for a shape, without checksums. YK_EDATA: too large for a file. */
-yk_status yk__cache_layout(const char *path, const yk_cache_shape *shape, yk_cache_header *out);
+typedef struct {
+    yk_cache_header header; /* to write a file: kind to channels, fields and schema_size */
+    unsigned arrays;        /* bit YK_ROWS_VALUE: with values; likewise the other optional arrays */
+    const char *schema;     /* [header.schema_size]; NULL: none. Borrowed; of a mapped file: from it */
+} yk_cache_shape;
+
+/* Completes the header, except for the checksums. YK_EDATA: too large for a file. */
+yk_status yk__cache_layout(const char *path, yk_cache_shape *shape);
 
 yk_status yk_cache_map(const char *path, yk_rows *rows_out, yk_cache_shape *shape_out);
 yk_status yk_cache_check(const char *path, const yk_rows *mapped);
