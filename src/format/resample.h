@@ -4,7 +4,7 @@
  *     yk_resampler r = {0};
  *     st = yk_resampler_begin(&r, &frame, planes);     // frame: which region of the image goes where in the output
  *     for (size_t y = 0; y < frame.height; y++)
- *         yk_resampler_row(&r, row);                   // [width] of 1 or 4 bytes, see image_internal.h
+ *         yk_resampler_row(&r, row);                   // [width] of 1 or 4 bytes, see image.c
  *     yk_resampler_fini(&r);                           // once; begin may be called for many images before
  *
  * The filter is a triangle that extends one pixel of the coarser image (input or output) to each side: bilinear when
