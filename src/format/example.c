@@ -1,7 +1,7 @@
 #include "format/example.h"
 
 #include "base/mem.h"
-#include "format/varints.h"
+#include "base/rng.h"
 #include "format/wire.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,59 @@
 enum { BYTES = YK_FEATURE_BYTES, FLOATS = YK_FEATURE_FLOATS, INTS = YK_FEATURE_INTS }; /* fields of Feature */
 static const char *const default_names[] = {"label", "index", "value", "field"};
 enum { LABEL, INDEX, VALUE, FIELD, OTHER }; /* features by name */
+
+/* ---- fast decoding of packed varints into indices: the ends of the varints in 64 bytes are marked in a 64-bit mask. Then each
+ * varint is loaded as a whole and compacted without branches, independently of the previous one. */
+
+static inline uint64_t varint_ends(const uint8_t *p, size_t n)
+{
+    uint64_t bits = 0;
+    for (unsigned k = 0; k < 64 && k < n; k += 8) {
+        uint64_t tops = (~yk__load64(p + k) & 0x8080808080808080u) >> 7;
+        bits |= (tops * 0x0102040810204080u >> 56) << k;
+    }
+    return n < 64 ? bits & (((uint64_t)1 << n) - 1) : bits;
+}
+
+static inline uint64_t compact(uint64_t w)
+{
+    w = (w & 0x007f007f007f007fu) | (w >> 1 & 0x3f803f803f803f80u);
+    w = (w & 0x00003fff00003fffu) | (w >> 2 & 0x0fffc0000fffc000u);
+    return (w & 0x0fffffffu) | (w >> 4 & 0x00fffffff0000000u);
+}
+
+typedef enum { INDICES_OK, INDICES_MALFORMED, INDICES_TOO_MANY, INDICES_OUTSIDE } outcome;
+
+/* Stores at most `max` indices: either all are below `limit` <= 2^31, or keys are hashed to ids below it. */
+static inline __attribute__((always_inline)) outcome decode_varints(const uint8_t *p, size_t n, bool hash,
+                                                                    uint64_t limit, uint32_t *out, size_t max,
+                                                                    size_t *n_out)
+{
+    static const uint64_t keep[6] = {0, 0x7f, 0x7f7f, 0x7f7f7f, 0x7f7f7f7f, 0x7f7f7f7f7f};
+    const uint8_t *end = p + n, *start = p;
+    uint64_t largest = 0, v;
+    size_t count = 0;
+    for (size_t at = 0; at < n; at += 64) {
+        uint64_t bits = varint_ends(p + at, n - at);
+        if ((size_t)__builtin_popcountll(bits) > max - count)
+            return INDICES_TOO_MANY;
+        for (; bits; bits &= bits - 1) {
+            const uint8_t *last = p + at + __builtin_ctzll(bits);
+            size_t length = (size_t)(last - start) + 1;
+            if (__builtin_expect(length <= 5, 1))
+                v = compact(yk__load64(start) & keep[length]);
+            else if (!yk__wire_varint(start, last + 1, &v))
+                return INDICES_MALFORMED;
+            largest = v > largest ? v : largest;
+            out[count++] = hash ? yk_key_id(yk_mix64(v), limit) : (uint32_t)v;
+            start = last + 1;
+        }
+    }
+    *n_out = count;
+    return start != end ? INDICES_MALFORMED : !hash && largest >= limit ? INDICES_OUTSIDE : INDICES_OK;
+}
+
+/* ---- features of any form */
 
 typedef struct {
     const uint8_t *p;
@@ -78,6 +131,8 @@ static yk_status read_list(list *l, text t)
 {
     const uint8_t *p = t.p, *const end = t.p + t.n;
     yk_status st = YK_OK;
+    if (!l->packed.n)
+        l->packed.p = t.p; /* not NULL, even if there are no values */
     while (p < end && !st) {
         uint64_t tag;
         text span = {0};
@@ -272,13 +327,13 @@ static yk_status read_index(text t, yk_key_space keys, uint32_t *out, size_t max
     const uint64_t features = keys.features;
     uint64_t limit = features && features < YK_EXAMPLE_INDICES ? features : YK_EXAMPLE_INDICES;
     size_t count = 0;
-    switch (keys.hash ? yk__varints_decode(t.p, t.n, true, limit, out, max, &count)
-                      : yk__varints_decode(t.p, t.n, false, limit, out, max, &count)) {
-    case YK__VARINTS_OK:
+    switch (keys.hash ? decode_varints(t.p, t.n, true, limit, out, max, &count)
+                      : decode_varints(t.p, t.n, false, limit, out, max, &count)) {
+    case INDICES_OK:
         return count == max ? YK_OK : count_mismatch(count, max, "value");
-    case YK__VARINTS_TOO_MANY:
+    case INDICES_TOO_MANY:
         return count_mismatch(count_of(&(list){.kind = INTS, .packed = t}), max, "value");
-    case YK__VARINTS_OUTSIDE:
+    case INDICES_OUTSIDE:
         return outside(t, limit, features);
     default:
         return malformed();

@@ -84,16 +84,12 @@ static yk_status copy_sorted(const job *j, size_t first, state *s, yk_rows *bloc
 /* A model with one field ignores field numbers. */
 static yk_status check_fields(const yk_rows *rows, uint32_t fields, size_t first)
 {
-    uint32_t largest = 0;
-    if (fields < 2)
-        return YK_OK;
-    for (uint64_t e = 0; e < rows->start[rows->n]; e++)
-        largest = rows->field[e] > largest ? rows->field[e] : largest;
-    return largest < fields ? YK_OK
-                            : yk_fail(YK_EDATA,
-                                      "rows %zu to %zu: an entry has field %u, but the model was trained on "
-                                      "%u fields",
-                                      first, first + rows->n - 1, largest, fields);
+    const uint32_t n = fields < 2 ? 0 : yk_rows_count_fields(rows);
+    return n <= fields ? YK_OK
+                       : yk_fail(YK_EDATA,
+                                 "rows %zu to %zu: an entry has field %u, but the model was trained on %u "
+                                 "fields",
+                                 first, first + rows->n - 1, n - 1, fields);
 }
 
 /* s->p of a block. */

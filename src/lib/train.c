@@ -81,23 +81,28 @@ static yk_status store_result(yoke_run *run, const yk_config *c, yk_result *r)
     return st;
 }
 
+/* NULL: none, or from a spec. */
+static const yk_memory_data *memory_of(const yoke_data *d)
+{
+    return d && !d->spec ? &d->memory : NULL;
+}
+
 static yk_status train_here(const yoke_training *t, caller *by, const yk_config *c, yoke_run *run)
 {
     static const volatile sig_atomic_t never;
     const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run;
-    const yk_train_caller train_caller = {
-        .stop = t->cancel ? t->cancel : &never,
-        .started = yk_now(),
-        .single = true,
-        .data = t->data && !t->data->spec ? &t->data->memory : NULL,
-        .test = t->test && !t->test->spec ? &t->test->memory : NULL,
-        .validation = t->validation && !t->validation->spec ? &t->validation->memory : NULL,
-        .start = (const yk_trained *)t->start,
-        .keep_model = !t->discard_model,
-        .keep_state = t->keep_state,
-        .context = by,
-        .progress = t->progress ? forward_progress : NULL,
-        .metrics = t->metrics ? forward_metrics : NULL};
+    const yk_train_caller train_caller = {.stop = t->cancel ? t->cancel : &never,
+                                          .started = yk_now(),
+                                          .single = true,
+                                          .data = memory_of(t->data),
+                                          .test = memory_of(t->test),
+                                          .validation = memory_of(t->validation),
+                                          .start = (const yk_trained *)t->start,
+                                          .keep_model = !t->discard_model,
+                                          .keep_state = t->keep_state,
+                                          .context = by,
+                                          .progress = t->progress ? forward_progress : NULL,
+                                          .metrics = t->metrics ? forward_metrics : NULL};
     yk_result result = {0};
     yk_status st = writes ? yk_run_dir_check(c->out) : YK_OK;
     if (st)
@@ -110,8 +115,7 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
 
 static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_run *run)
 {
-    if (t->start || (t->data && !t->data->spec) || (t->test && !t->test->spec) ||
-        (t->validation && !t->validation->spec))
+    if (t->start || memory_of(t->data) || memory_of(t->test) || memory_of(t->validation))
         return yk_fail(YK_EUSAGE, "data in memory and an initial model (start) require a single process; do "
                                   "not set launch, hosts or "
                                   "hostfile");
