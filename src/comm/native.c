@@ -662,8 +662,9 @@ static void native_error_text(void *self, int code, char *out, size_t size)
     static const char *const text[] = {
         [YK__CODE_TOO_LONG] = "the message is longer than its buffer", [YK__CODE_MEMORY] = "out of memory"};
     const yk__native *t = self;
-    if (code == YK__CODE_ABORTED)
-        snprintf(out, size, "rank %d has failed, and ended the job", t->aborted_by);
+    if (code == YK__CODE_ABORTED || code == YK_TRANSPORT_STOPPED)
+        snprintf(out, size, "rank %d has %s, and ended the job", t->aborted_by,
+                 code == YK__CODE_ABORTED ? "failed" : "received a signal");
     else
         snprintf(out, size, "%s", text[code]);
 }
