@@ -49,9 +49,6 @@ typedef struct {
     int net_group;
 } yk__branches;
 
-/* branches_parse.c: whether the text is a sum of branches, which it is by its first word. */
-bool yk__model_is_branches(const char *text);
-
 /* branches_parse.c: sets all of `out` except the groups and `model`. Errors point into the list. */
 yk_status yk__branches_parse(const char *text, const yk_model_shape *shape, yk__branches *out);
 

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "model/branches.h"
+#include "model/layer_list.h"
 #include "model/models.h"
 #include <string.h>
 
@@ -19,7 +20,7 @@ static const yk_model_ops *linear_model(const char *name)
 static const yk_model_ops *ops_of(const char *name)
 {
     const yk_model_ops *linear = linear_model(name);
-    return linear ? linear : yk__model_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
+    return linear ? linear : yk__list_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
 }
 
 yk_status yk_model_loss(const char *model, const yk_loss *given, const yk_loss **out)

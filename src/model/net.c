@@ -2,6 +2,7 @@
 #include "model/net_workspace.h"
 
 #include "base/mem.h"
+#include "model/layer_list.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,6 @@ enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 enum { WAVE_BYTES = 1 << 26, MIN_PRODUCTS = 1 << 16 };
 
 /* ---- creation ---- */
-
-static void free_net(yk_model *m)
-{
-    yk__net *net = (yk__net *)m;
-    free(net->text);
-    yk_free(net);
-}
 
 /* Nothing needs the gradient of the input of the first layer with parameters, or of any layer before it. */
 static void mark_no_input_gradient(yk__net *net)
@@ -99,59 +93,61 @@ static yk_status check_options(const yk__net *net)
     return YK_OK;
 }
 
-static yk__net *new_net(const yk_model_shape *shape, size_t outputs)
+/* name: NULL: it has none, see yk__net_parse(). */
+static yk_status create_net(const char *name, const char *list, size_t begin, size_t end,
+                            const yk_model_shape *shape, bool is_branch, yk__net **out)
 {
+    const bool one = is_branch || (shape->loss && !shape->loss->per_class);
     yk__net *net = yk_alloc(1, sizeof *net, "the network");
-    if (net)
-        net->model =
-            (yk_model){.ops = &yk_net_ops, .shape = *shape, .outputs = outputs, .bias_key = UINT32_MAX};
-    return net;
-}
-
-static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
-{
-    yk__net *net = new_net(shape, shape->loss && !shape->loss->per_class ? 1 : shape->classes);
     if (!net)
         return YK_ESYSTEM;
-    yk_model_shape *s = &net->model.shape;
-    if (!s->channels) { /* not images: one row of values */
-        s->channels = s->height = 1;
-        s->width = s->dim;
-    }
-    yk_status st = yk__net_parse(text, s, net);
-    if (!st && (s->dim == 0 || s->channels * s->height * s->width != s->dim))
-        st = yk_fail(YK_EDATA, "rows of %zu columns are not images of %zu x %zu x %zu", s->dim, s->channels,
-                     s->height, s->width);
+    net->is_branch = is_branch;
+    net->model = (yk_model){
+        .ops = &yk_net_ops, .shape = *shape, .outputs = one ? 1 : shape->classes, .bias_key = UINT32_MAX};
+    yk_status st = yk__net_parse(net, name, list, begin, end);
+    if (!st && (shape->dim == 0 || yk__edge_size(&net->edge[0]) != shape->dim))
+        st = yk_fail(YK_EDATA, "rows of %zu columns are not images of %zu x %zu x %zu", shape->dim,
+                     shape->channels, shape->height, shape->width);
     if (!st)
         st = check_options(net);
-    mark_no_input_gradient(net);
+    if (!is_branch)
+        mark_no_input_gradient(net);
     if (!st)
         st = add_tensors(net);
     if (!st && net->model.nparams == 0)
-        st = yk_fail(YK_EUSAGE, "the network has no parameters: add a conv or dense layer");
+        st = yk__list_error(list, end, "the network has no parameters: add a conv or dense layer");
     if (st)
-        free_net(&net->model);
+        yk_free(net);
     else
-        *out = &net->model;
+        *out = net;
     return st;
 }
 
 yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
                          yk__net **out)
 {
-    yk__net *net = new_net(shape, 1);
-    if (!net)
-        return YK_ESYSTEM;
-    net->is_branch = true;
-    yk_status st = yk__net_parse_branch(list, begin, end, shape, net);
-    if (!st)
-        st = add_tensors(net);
-    if (!st && net->model.nparams == 0)
-        st = yk__list_error(list, end, "the branch has no dense layer");
+    return create_net(NULL, list, begin, end, shape, true, out);
+}
+
+static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
+{
+    yk_model_shape s = *shape;
+    yk__net *net;
+    char *list;
+    if (!s.channels) { /* not images: one row of values */
+        s.channels = s.height = 1;
+        s.width = s.dim;
+    }
+    yk_status st = yk__list_expand(text, s.classes, &list);
     if (st)
-        free_net(&net->model);
-    else
-        *out = net;
+        return st;
+    if (s.kind == YK_ROWS_SPARSE && !yk__list_is_word(list)) /* a word is probably an unknown model */
+        st = yk_fail(YK_EUSAGE, "networks need dense data (images); for sparse data use --model logreg");
+    if (!st)
+        st = create_net(yk__list_is_named(text) ? text : NULL, list, 0, strlen(list), &s, false, &net);
+    if (!st)
+        *out = &net->model;
+    free(list);
     return st;
 }
 
@@ -453,7 +449,6 @@ void yk_net_timeline(yk_workspace *w, struct yk_trace_track *track)
 const yk_model_ops yk_net_ops = {.name = "network",
                                  .loss = "softmax",
                                  .create = create,
-                                 .free = free_net,
                                  .workspace_create = workspace_create,
                                  .workspace_free = workspace_free,
                                  .grad = grad,

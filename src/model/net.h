@@ -146,7 +146,6 @@ struct yk__net {
     int nlayers, nedges;
     yk__layer layer[YK__MAX_LAYERS];
     yk__edge edge[YK__MAX_LAYERS + 1];
-    char *text;
     bool is_branch; /* of another model, which provides its input and its loss */
 };
 
@@ -250,13 +249,11 @@ int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out);
 /* net_init.c: initial weights, as specified by model.shape.net. */
 void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);
 
-/* net_parse.c: "conv 6 5x5 same, relu, ..." or the name of a network; errors point into the string. */
-yk_status yk__net_check_name(const char *text); /* YK_EUSAGE: one word that is neither a name nor a layer */
-yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net);
-yk_status yk__net_parse_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
-                               yk__net *net);
-/* YK_EUSAGE: quotes the list, with a caret below position `at`. */
-yk_status yk__list_error(const char *list, size_t at, const char *why);
+/* net_parse.c */
+yk_status yk__net_check_name(const char *text); /* YK_EUSAGE: a word that is neither a name nor a layer */
+/* Sets the layers and edges from the part [begin, end) of a list; errors point into the list. name: that of a named network, or
+ * NULL. */
+yk_status yk__net_parse(yk__net *net, const char *name, const char *list, size_t begin, size_t end);
 
 /* How the threads of a worker share the work: by layers or by blocks. */
 typedef struct {
