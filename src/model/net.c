@@ -292,20 +292,6 @@ static yk_status check_sizes(const yk__net *net)
     return YK_OK;
 }
 
-/* The stages after the loss, from the last layer to the first. */
-static void plan_backward(yk_workspace *w)
-{
-    for (int i = w->net->nlayers - 1; i >= 0; i--) {
-        const yk__layer *l = &w->layer[i];
-        const int parts = l->ops->weight_parts + !l->no_input_gradient;
-        for (int part = 0; part < parts; part++) {
-            w->back[w->nback].layer = i;
-            w->back[w->nback].part = part;
-            w->back[w->nback++].last = part + 1 == parts;
-        }
-    }
-}
-
 static yk_status start_threads(yk_workspace *w)
 {
     yk_status st = YK_OK;
@@ -327,7 +313,6 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
         w->layer[i].chunk = w->division.chunk;
         w->layer[i].wave = w->division.by_blocks ? w->division.wave : 0;
     }
-    plan_backward(w);
     w->group = yk_alloc((size_t)w->division.groups, sizeof *w->group, "the threads of a worker");
     yk_status st = w->group ? check_sizes(w->net) : YK_ESYSTEM;
     if (!st && !(w->memory = yk_alloc(1, lay_out_workspace(w, NULL), "activations and gradients")))

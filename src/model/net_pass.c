@@ -1,7 +1,6 @@
 /* A pass over a batch: forward, and backward when training. It processes the batch in chunks, and each chunk in stages:
  *
- *     stage    0        1 ... L             L + 1    L + 2 ...
- *              input    layers, forward     loss     layers, backward (from the last to the first, some in parts)
+ *     input    layers, forward    loss    layers, backward (from the last to the first, some in parts)
  *
  * A group of threads shares each stage, with a barrier after it. By layers, all threads are one group. By blocks, each group
  * processes its own blocks of a wave, and a barrier follows the wave (net.h). The number of threads does not change the
@@ -66,67 +65,80 @@ static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
     }
 }
 
-static void do_stage(yk_workspace *w, yk__pass *ctx, size_t at, int stage)
-{
-    const int layers = w->net->nlayers, back = stage - layers - 2;
-    const yk__branch_hooks *hooks = w->hooks;
-    if (stage == 0 && hooks)
-        hooks->load(hooks->context, ctx, at * YK_LANES);
-    else if (stage == layers + 1 && hooks)
-        hooks->loss(hooks->context, ctx, at * YK_LANES);
-    else if (stage == 0)
-        yk__load_images(ctx, w->batch, at * YK_LANES, w->noise);
-    else if (stage <= layers)
-        w->layer[stage - 1].ops->forward(&w->layer[stage - 1], ctx);
-    else if (stage == layers + 1)
-        compute_loss(w, ctx, at * YK_LANES);
-    else {
-        const yk__layer *l = &w->layer[w->back[back].layer];
-        ctx->part = w->back[back].part;
-        l->ops->backward(l, ctx);
-    }
-}
-
-/* Time measurement of thread 0. */
+/* What thread 0 measures and reports; other threads have zeros. */
 typedef struct {
     yk__profile *profile; /* NULL: layers are not measured */
     bool timed;           /* the passes are measured */
     uint64_t since, lap;  /* start of the layer and of the pass */
-} timer;
+    size_t blocks;        /* of all groups in this chunk: thread 0 measures its own */
+    bool ready;           /* the hook is called for the layers of this chunk */
+} progress;
 
-static void add_lap(timer *c, _Atomic uint64_t *sum)
+static void add_lap(progress *p, _Atomic uint64_t *sum)
 {
-    if (!c->timed)
+    if (!p->timed)
         return;
     const uint64_t now = yk_now_ns();
-    atomic_fetch_add_explicit(sum, now - c->lap, memory_order_relaxed);
-    c->lap = now;
+    atomic_fetch_add_explicit(sum, now - p->lap, memory_order_relaxed);
+    p->lap = now;
 }
 
-/* By layers, the gradient of a layer is final after its last stage of the last chunk. */
-static void after_stage(yk_workspace *w, int stage, size_t blocks, bool last_chunk, timer *c)
+/* Ends a stage. slot: of the profile, if it is complete; otherwise -1. */
+static void end_stage(const yk__pass *ctx, progress *p, int slot)
 {
-    const int layers = w->net->nlayers, back = stage - layers - 2;
-    const yk__layer *l = back < 0 ? NULL : &w->layer[w->back[back].layer];
-    const bool last = !l || w->back[back].last;
-    const int slot = l ? yk__slot_backward(w->net, w->back[back].layer) : stage;
-    if (stage == layers + 1)
-        add_lap(c, &w->forward_ns);
-    if (c->profile && last)
-        c->since = yk__profile_add(c->profile, slot, c->since, blocks);
-    if (l && last_chunk && w->ready &&
-        !w->division.by_blocks) /* also without new gradients: the hook may use the time */
-        w->ready(w->ready_context, w->grad, l->weights_offset,
-                 l->weights_offset + (last ? l->weights + l->biases : 0));
+    yk__pass_barrier(ctx);
+    if (p->profile && slot >= 0)
+        p->since = yk__profile_add(p->profile, slot, p->since, p->blocks);
+}
+
+/* By layers, the gradient of a layer is final after its last part in the last chunk. The hook is called after each part: it may
+ * use the time. */
+static void backward(const yk_workspace *w, yk__pass *ctx, int layer, progress *p)
+{
+    const yk__layer *l = &w->layer[layer];
+    const int parts = l->ops->weight_parts + !l->no_input_gradient;
+    for (ctx->part = 0; ctx->part < parts; ctx->part++) {
+        const bool last = ctx->part + 1 == parts;
+        l->ops->backward(l, ctx);
+        end_stage(ctx, p, last ? yk__slot_backward(w->net, layer) : -1);
+        if (p->ready)
+            w->ready(w->ready_context, w->grad, l->weights_offset,
+                     l->weights_offset + (last ? l->weights + l->biases : 0));
+    }
+}
+
+/* All stages of the blocks of a group from example `first` on. */
+static void run_stages(yk_workspace *w, yk__pass *ctx, size_t first, progress *p)
+{
+    const yk__net *net = w->net;
+    const yk__branch_hooks *hooks = w->hooks;
+    if (hooks)
+        hooks->load(hooks->context, ctx, first);
+    else
+        yk__load_images(ctx, w->batch, first, w->noise);
+    end_stage(ctx, p, 0);
+    for (int i = 0; i < net->nlayers; i++) {
+        w->layer[i].ops->forward(&w->layer[i], ctx);
+        end_stage(ctx, p, yk__slot_forward(i));
+    }
+    if (hooks)
+        hooks->loss(hooks->context, ctx, first);
+    else
+        compute_loss(w, ctx, first);
+    end_stage(ctx, p, yk__slot_loss(net));
+    add_lap(p, &w->forward_ns);
+    for (int i = net->nlayers - 1; w->training && i >= 0; i--)
+        backward(w, ctx, i, p);
+    if (hooks && w->training)
+        hooks->input_gradient(hooks->context, ctx, first);
 }
 
 /* ---- passes ---- */
 
 /* The blocks of this thread's group among n blocks from block `at`. */
-static void run_stages(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t n, bool last_chunk, timer *c)
+static void run_group(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t n, progress *p)
 {
     const yk__division *d = &w->division;
-    const int stages = w->net->nlayers + 2 + (w->training ? w->nback : 0);
     const size_t group = (size_t)(me / d->size), groups = (size_t)d->groups,
                  end = (n * (group + 1) + groups - 1) / groups; /* rounded up: group 0 is never idle */
     for (size_t b = (n * group + groups - 1) / groups; b < end; b += ctx->blocks) {
@@ -137,19 +149,13 @@ static void run_stages(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t
         if (me == 0)
             w->images = left < YK_LANES ? left : YK_LANES;
         ctx->noise = yk_mix64(w->noise + at + b - ctx->in_chunk);
-        for (int stage = 0; stage < stages; stage++) {
-            do_stage(w, ctx, at + b, stage);
-            yk__pass_barrier(ctx);
-            if (me == 0) /* its profile stands for all groups: scales its `end` blocks to n */
-                after_stage(w, stage, n * (b + ctx->blocks) / end - n * b / end, last_chunk, c);
-        }
-        if (w->hooks && w->training)
-            w->hooks->input_gradient(w->hooks->context, ctx, (at + b) * YK_LANES);
+        p->blocks = n * (b + ctx->blocks) / end - n * b / end; /* for group 0: scales its `end` blocks to n */
+        run_stages(w, ctx, (at + b) * YK_LANES, p);
     }
 }
 
 /* By blocks: the gradients of the weights of a wave of n blocks. */
-static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n, timer *c)
+static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n, progress *p)
 {
     yk__pass all = *ctx;
     all.thread = me;
@@ -162,8 +168,8 @@ static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n
         if (!l->ops->finish)
             continue;
         l->ops->finish(l, &all);
-        if (c->profile)
-            c->since = yk__profile_add(c->profile, yk__slot_backward(w->net, i), c->since, 0);
+        if (p->profile)
+            p->since = yk__profile_add(p->profile, yk__slot_backward(w->net, i), p->since, 0);
     }
 }
 
@@ -176,27 +182,27 @@ static void pass(void *workspace, int me, int all)
     yk_team *team =
         d->by_blocks || w->hooks ? yk_thread_pool_team(w->pool) : NULL; /* a barrier after each wave */
     yk__pass ctx = context_of(w, me);
-    timer c = {0};
+    progress p = {0};
     if (me == 0 && w->training) {
-        c = (timer){.profile = w->profile, .timed = w->npasses++ % TIME_EVERY == 0};
-        c.since = c.lap = c.profile || c.timed ? yk_now_ns() : 0;
+        p = (progress){.profile = w->profile, .timed = w->npasses++ % TIME_EVERY == 0};
+        p.since = p.lap = p.profile || p.timed ? yk_now_ns() : 0;
     }
     for (size_t at = 0; at < blocks; at += d->wave) {
         const size_t n = blocks - at < d->wave ? blocks - at : d->wave;
         const bool last = at + n == blocks;
+        p.ready = me == 0 && last && w->ready && !d->by_blocks;
         ctx.first_chunk = at == 0;
-        run_stages(w, me, &ctx, at, n, last, &c);
+        run_group(w, me, &ctx, at, n, &p);
         if (team)
             yk_team_barrier(team, me);
         if (d->by_blocks && w->training)
-            finish_layers(w, me, &ctx, n, &c);
+            finish_layers(w, me, &ctx, n, &p);
         if (w->hooks && w->training)
             w->hooks->finish(w->hooks->context, me, at * YK_LANES,
                              last ? w->batch->n - at * YK_LANES : n * YK_LANES);
         for (size_t b = 0; !w->hooks && me == 0 && b < n; b++)
             w->loss += w->block_loss[b];
-        if (me == 0 && w->training)
-            add_lap(&c, &w->backward_ns);
+        add_lap(&p, &w->backward_ns);
         if (team && !last)
             yk_team_barrier(team, me);
     }

@@ -7,7 +7,7 @@
 #include "model/net.h"
 #include <stdatomic.h>
 
-enum { YK__MAX_BLOCKS = 64, YK__MAX_PARTS = 3 }; /* blocks of a chunk; parts of backward */
+enum { YK__MAX_BLOCKS = 64 }; /* of a chunk */
 
 /* Threads that process the same blocks; by layers, all threads. */
 typedef struct {
@@ -19,11 +19,6 @@ struct yk_workspace {
     const yk__net *net;
     yk__layer layer[YK__MAX_LAYERS]; /* with tables for this chunk size */
     yk__division division;
-    struct {
-        int layer, part;
-        bool last;                          /* part of the layer; then its gradients are complete */
-    } back[YK__MAX_LAYERS * YK__MAX_PARTS]; /* the stages after the loss, in order */
-    int nback;
     void *memory; /* owned; holds the gradient, the arrays of the groups and the workspaces of the layers */
     float *grad;
     yk__net_group *group; /* [groups] owned */
