@@ -48,8 +48,8 @@ static void torch_network(const yk__branches *m, FILE *to)
 {
     fprintf(to, "        self.network = nn.Sequential(\n");
     for (int i = 0; i < m->net->nlayers; i++) {
-        fprintf(to, "            nn.");
-        m->net->layer[i].ops->torch(&m->net->layer[i], to);
+        fprintf(to, "            ");
+        yk__layer_torch(&m->net->layer[i], to);
         fprintf(to, ",\n");
     }
     fprintf(to, "        )\n");

@@ -52,16 +52,6 @@ static void each_row(const yk__layer *l, const yk__pass *ctx, bool back)
     }
 }
 
-static void forward(const yk__layer *l, const yk__pass *ctx)
-{
-    each_row(l, ctx, false);
-}
-
-static void backward(const yk__layer *l, const yk__pass *ctx)
-{
-    each_row(l, ctx, true);
-}
-
 static const char *parse_dropout(yk__layer *l, int n, char **arg)
 {
     l->rate = 0.5f;
@@ -70,30 +60,18 @@ static const char *parse_dropout(yk__layer *l, int n, char **arg)
     return NULL;
 }
 
-static void torch(const yk__layer *l, FILE *to)
-{
-    static const char *const module[] = {[YK_RELU] = "ReLU", [YK_TANH] = "Tanh", [YK_SIGMOID] = "Sigmoid"};
-    fprintf(to, "%s()", module[l->ops->activation]);
-}
-
 static void torch_dropout(const yk__layer *l, FILE *to)
 {
-    fprintf(to, "Dropout(%.7g)", (double)l->rate);
+    fprintf(to, "%.7g", (double)l->rate);
 }
 
-static void torch_flatten(const yk__layer *l, FILE *to)
-{
-    (void)l;
-    fprintf(to, "Flatten()");
-}
-
-#define ELEMENTWISE .shape = yk__same_shape, .forward = forward, .backward = backward
+#define ELEMENTWISE .shape = yk__same_shape, .run = each_row
 
 /* Where relu outputs 0 the gradient is 0, so that overwriting the value loses nothing. tanh preserves the sign, which is what
  * relu reads; so does dropout where the gradient is not 0. */
 const yk__layer_ops yk__relu_ops = {ELEMENTWISE,
                                     .name = "relu",
-                                    .torch = torch,
+                                    .module = "ReLU",
                                     .parse = no_args,
                                     .backward_reads = YK__SIGNS,
                                     .elementwise = YK__ACTIVATION,
@@ -101,7 +79,7 @@ const yk__layer_ops yk__relu_ops = {ELEMENTWISE,
                                     .activation = YK_RELU};
 const yk__layer_ops yk__tanh_ops = {ELEMENTWISE,
                                     .name = "tanh",
-                                    .torch = torch,
+                                    .module = "Tanh",
                                     .parse = no_args,
                                     .backward_reads = YK__ALL_VALUES,
                                     .elementwise = YK__ACTIVATION,
@@ -109,18 +87,19 @@ const yk__layer_ops yk__tanh_ops = {ELEMENTWISE,
                                     .activation = YK_TANH};
 const yk__layer_ops yk__sigmoid_ops = {ELEMENTWISE,
                                        .name = "sigmoid",
-                                       .torch = torch,
+                                       .module = "Sigmoid",
                                        .parse = no_args,
                                        .backward_reads = YK__ALL_VALUES,
                                        .elementwise = YK__ACTIVATION,
                                        .activation = YK_SIGMOID};
 const yk__layer_ops yk__dropout_ops = {ELEMENTWISE,
                                        .name = "dropout",
+                                       .module = "Dropout",
                                        .torch = torch_dropout,
                                        .parse = parse_dropout,
                                        .elementwise = YK__DROPOUT,
                                        .preserves = YK__SIGNS};
 const yk__layer_ops yk__flatten_ops = {
-    ELEMENTWISE,        .name = "flatten",       .torch = torch_flatten,
+    ELEMENTWISE,        .name = "flatten",       .module = "Flatten",
     .parse = no_args,   .elementwise = YK__COPY, .preserves = YK__ALL_VALUES,
     .flat_output = true};

@@ -246,9 +246,11 @@ static void input_gradient(const yk__layer *l, const yk__pass *ctx)
 
 enum { WEIGHTS, WEIGHT_PARTS };
 
-static void backward(const yk__layer *l, const yk__pass *ctx)
+static void run(const yk__layer *l, const yk__pass *ctx, bool back)
 {
-    if (ctx->part == WEIGHTS && l->wave)
+    if (!back)
+        forward(l, ctx);
+    else if (ctx->part == WEIGHTS && l->wave)
         store_sums(l, ctx);
     else if (ctx->part == WEIGHTS)
         weight_gradient(l, ctx);
@@ -258,22 +260,21 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
 
 static void torch(const yk__layer *l, FILE *to)
 {
-    fprintf(to, "Conv2d(%zu, %zu, (%zu, %zu)", l->in_edge.channels, l->count, l->kernel_h, l->kernel_w);
+    fprintf(to, "%zu, %zu, (%zu, %zu)", l->in_edge.channels, l->count, l->kernel_h, l->kernel_w);
     if (l->stride != 1)
         fprintf(to, ", stride=%zu", l->stride);
     if (l->pad)
         fprintf(to, ", padding=%zu", l->pad);
-    fprintf(to, ")");
 }
 
 const yk__layer_ops yk__conv_ops = {.name = "conv",
                                     .parse = parse,
                                     .shape = shape,
                                     .prepare = prepare,
-                                    .forward = forward,
-                                    .backward = backward,
+                                    .run = run,
                                     .finish = finish,
                                     .free = free_layer,
+                                    .module = "Conv2d",
                                     .torch = torch,
                                     .weight_parts = WEIGHT_PARTS,
                                     .output_border = true,

@@ -244,14 +244,31 @@ static void finish_rows(const yk__layer *l, const yk__pass *ctx, size_t begin, s
     }
 }
 
+/* Whole vectors of inputs, in tiles of 6 outputs by 4 vectors. By blocks, each sum adds the images of the wave in order, as it
+ * does chunk by chunk. */
+static void finish_vectors(const yk__layer *l, const yk__pass *ctx)
+{
+    enum { OUTPUTS = 6, VECTORS = 4 };
+    const yk_block_mul w = gradient_of(l, ctx, 0, ctx->blocks);
+    const size_t whole = l->fan_in / YK_LANES, rows = (l->count + OUTPUTS - 1) / OUTPUTS,
+                 columns = (whole + VECTORS - 1) / VECTORS;
+    size_t begin, end;
+    yk__thread_range(ctx, rows * columns, 1, &begin, &end);
+    for (size_t next; begin < end; begin = next) { /* the tiles of one column */
+        const size_t column = begin / rows, row = begin % rows;
+        next = (column + 1) * rows < end ? (column + 1) * rows : end;
+        const size_t o_end = (row + next - begin) * OUTPUTS, v_end = (column + 1) * VECTORS;
+        ctx->block->mul(&w, row * OUTPUTS, o_end < l->count ? o_end : l->count, column * VECTORS,
+                        v_end < whole ? v_end : whole);
+    }
+}
+
+/* dw and db, of a chunk or of a wave. */
 static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
 {
-    const yk_block_mul w = gradient_of(l, ctx, 0, ctx->blocks);
     size_t begin, end;
+    finish_vectors(l, ctx);
     yk__thread_range(ctx, l->count, 6, &begin, &end);
-    if (begin >= end)
-        return;
-    ctx->block->mul(&w, begin, end, 0, l->fan_in / YK_LANES);
     finish_rows(l, ctx, begin, end);
 }
 
@@ -305,38 +322,13 @@ static void last_input_gradient(const yk__layer *l, const yk__pass *ctx)
         transpose_x(l, ctx, t->inputs / YK_LANES * YK_LANES, t->inputs);
 }
 
-/* By blocks: whole vectors of inputs, in tiles of 6 outputs by 4 vectors. Each sum adds the images of the wave in order, as it
- * does chunk by chunk. */
-static void finish_vectors(const yk__layer *l, const yk__pass *ctx)
-{
-    enum { OUTPUTS = 6, VECTORS = 4 };
-    const yk_block_mul w = gradient_of(l, ctx, 0, ctx->blocks);
-    const size_t whole = l->fan_in / YK_LANES, rows = (l->count + OUTPUTS - 1) / OUTPUTS,
-                 columns = (whole + VECTORS - 1) / VECTORS;
-    size_t begin, end;
-    yk__thread_range(ctx, rows * columns, 1, &begin, &end);
-    for (size_t next; begin < end; begin = next) { /* the tiles of one column */
-        const size_t column = begin / rows, row = begin % rows;
-        next = (column + 1) * rows < end ? (column + 1) * rows : end;
-        const size_t o_end = (row + next - begin) * OUTPUTS, v_end = (column + 1) * VECTORS;
-        ctx->block->mul(&w, row * OUTPUTS, o_end < l->count ? o_end : l->count, column * VECTORS,
-                        v_end < whole ? v_end : whole);
-    }
-}
-
-static void finish(const yk__layer *l, const yk__pass *ctx)
-{
-    size_t begin, end;
-    finish_vectors(l, ctx);
-    yk__thread_range(ctx, l->count, 6, &begin, &end);
-    finish_rows(l, ctx, begin, end);
-}
-
 enum { TRANSPOSE, WEIGHTS, WEIGHT_PARTS };
 
-static void backward(const yk__layer *l, const yk__pass *ctx)
+static void run(const yk__layer *l, const yk__pass *ctx, bool back)
 {
-    if (ctx->part == TRANSPOSE)
+    if (!back)
+        forward(l, ctx);
+    else if (ctx->part == TRANSPOSE)
         transpose(l, ctx);
     else if (ctx->part == WEIGHTS && !l->wave)
         weight_gradient(l, ctx);
@@ -348,17 +340,17 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
 
 static void torch(const yk__layer *l, FILE *to)
 {
-    fprintf(to, "Linear(%zu, %zu)", l->fan_in, l->count);
+    fprintf(to, "%zu, %zu", l->fan_in, l->count);
 }
 
 const yk__layer_ops yk__dense_ops = {.name = "dense",
                                      .parse = parse,
                                      .shape = shape,
                                      .prepare = prepare,
-                                     .forward = forward,
-                                     .backward = backward,
-                                     .finish = finish,
+                                     .run = run,
+                                     .finish = weight_gradient,
                                      .free = free_layer,
+                                     .module = "Linear",
                                      .torch = torch,
                                      .weight_parts = WEIGHT_PARTS,
                                      .weight_rank = 2};

@@ -7,13 +7,11 @@
  *     yk__list_part part;
  *     yk_status st = yk__list_expand("lenet5", 10, &list);  // "conv 6 5x5 same, relu, ..., dense 10"
  *     if (!st)
- *         st = yk__list_part_init(list, 0, strcspn(list, ","), &part);
+ *         st = yk__list_part_init(list, 0, 15, &part);           // "conv", "6", "5x5", "same"
  *     if (!st && !part.n)
  *         st = yk__list_error(list, part.begin, "empty layer");
- *     free(part.copy);
- *     free(list);
  *
- * The functions are pure.
+ * The functions are pure. The caller frees the list and part.copy with free().
  */
 #ifndef YK_MODEL_LAYER_LIST_H
 #define YK_MODEL_LAYER_LIST_H

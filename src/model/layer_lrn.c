@@ -18,7 +18,7 @@ static const char *parse(yk__layer *l, int n, char **arg)
 }
 
 /* x, y, dx and dy have the same border (equal_borders), so that one offset serves all. */
-static void normalize(const yk__layer *l, const yk__pass *ctx, bool back, void (*kernel)(const yk_lrn *))
+static void run(const yk__layer *l, const yk__pass *ctx, bool back)
 {
     const yk__edge *in = &l->in_edge;
     size_t begin, end;
@@ -37,32 +37,22 @@ static void normalize(const yk__layer *l, const yk__pass *ctx, bool back, void (
                           .alpha = l->alpha,
                           .beta = l->beta,
                           .bias = l->bias};
-        kernel(&p);
+        (back ? ctx->lanes->normalize_back : ctx->lanes->normalize)(&p);
     }
-}
-
-static void forward(const yk__layer *l, const yk__pass *ctx)
-{
-    normalize(l, ctx, false, ctx->lanes->normalize);
-}
-
-static void backward(const yk__layer *l, const yk__pass *ctx)
-{
-    normalize(l, ctx, true, ctx->lanes->normalize_back);
 }
 
 static void torch(const yk__layer *l, FILE *to)
 {
-    fprintf(to, "LocalResponseNorm(%zu, alpha=%.7g, beta=%.7g, k=%.7g)", l->count, (double)l->alpha,
-            (double)l->beta, (double)l->bias);
+    fprintf(to, "%zu, alpha=%.7g, beta=%.7g, k=%.7g", l->count, (double)l->alpha, (double)l->beta,
+            (double)l->bias);
 }
 
 const yk__layer_ops yk__lrn_ops = {.name = "lrn",
                                    .parse = parse,
                                    .shape = yk__same_shape,
+                                   .module = "LocalResponseNorm",
                                    .torch = torch,
-                                   .forward = forward,
-                                   .backward = backward,
+                                   .run = run,
                                    .backward_reads = YK__ALL_VALUES,
                                    .equal_borders = true,
                                    .output_border = true};

@@ -25,7 +25,7 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
 }
 
 /* The channels of this thread, forward or backward. */
-static void pool(const yk__layer *l, const yk__pass *ctx, bool back, void (*kernel)(const yk_pool *))
+static void run(const yk__layer *l, const yk__pass *ctx, bool back, void (*kernel)(const yk_pool *))
 {
     const yk__edge *in = &l->in_edge, *out = &l->out_edge;
     size_t begin, end;
@@ -52,46 +52,31 @@ static void pool(const yk__layer *l, const yk__pass *ctx, bool back, void (*kern
     }
 }
 
-static void max_forward(const yk__layer *l, const yk__pass *ctx)
+static void max_pool(const yk__layer *l, const yk__pass *ctx, bool back)
 {
-    pool(l, ctx, false, ctx->lanes->max_pool);
+    run(l, ctx, back, back ? ctx->lanes->max_pool_back : ctx->lanes->max_pool);
 }
 
-static void max_backward(const yk__layer *l, const yk__pass *ctx)
+static void average_pool(const yk__layer *l, const yk__pass *ctx, bool back)
 {
-    pool(l, ctx, true, ctx->lanes->max_pool_back);
+    run(l, ctx, back, back ? ctx->lanes->average_pool_back : ctx->lanes->average_pool);
 }
 
-static void average_forward(const yk__layer *l, const yk__pass *ctx)
+static void torch(const yk__layer *l, FILE *to)
 {
-    pool(l, ctx, false, ctx->lanes->average_pool);
-}
-
-static void average_backward(const yk__layer *l, const yk__pass *ctx)
-{
-    pool(l, ctx, true, ctx->lanes->average_pool_back);
-}
-
-static void max_torch(const yk__layer *l, FILE *to)
-{
-    fprintf(to, "MaxPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
-}
-
-static void average_torch(const yk__layer *l, FILE *to)
-{
-    fprintf(to, "AvgPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
+    fprintf(to, "%zu, stride=%zu", l->kernel_h, l->stride);
 }
 
 const yk__layer_ops yk__maxpool_ops = {.name = "maxpool",
+                                       .module = "MaxPool2d",
                                        .parse = parse,
                                        .shape = shape,
-                                       .torch = max_torch,
-                                       .forward = max_forward,
-                                       .backward = max_backward,
+                                       .torch = torch,
+                                       .run = max_pool,
                                        .backward_reads = YK__ALL_VALUES};
 const yk__layer_ops yk__avgpool_ops = {.name = "avgpool",
+                                       .module = "AvgPool2d",
                                        .parse = parse,
                                        .shape = shape,
-                                       .torch = average_torch,
-                                       .forward = average_forward,
-                                       .backward = average_backward};
+                                       .torch = torch,
+                                       .run = average_pool};

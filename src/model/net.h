@@ -89,18 +89,18 @@ typedef struct {
     /* Creates the tables of a layer for chunks of max_blocks. May be NULL. */
     yk_status (*prepare)(yk__layer *l, size_t max_blocks);
 
-    void (*forward)(const yk__layer *l, const yk__pass *ctx);
-    void (*backward)(const yk__layer *l, const yk__pass *ctx);
+    void (*run)(const yk__layer *l, const yk__pass *ctx, bool back); /* forward or backward */
 
     /* By blocks: computes this thread's part of the weight gradients, from what backward() stored for ctx->blocks blocks,
      * starting with the first block of the wave. NULL: no weights. */
     void (*finish)(const yk__layer *l, const yk__pass *ctx);
     void (*free)(yk__layer *l); /* may be NULL */
 
-    /* The PyTorch module: "Conv2d(1, 6, (5, 5), padding=2)". */
+    /* The PyTorch module, "Conv2d", and its arguments, "1, 6, (5, 5), padding=2"; NULL: none. */
+    const char *module;
     void (*torch)(const yk__layer *l, FILE *to);
 
-    /* backward is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
+    /* Backward, run is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
      * then one for the gradient of the input, unless no_input_gradient. ctx->part is the number of the part. */
     int weight_parts;
 
@@ -209,6 +209,7 @@ extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avg
 
 /* net_torch.c */
 void yk__net_torch(const yk_model *m, FILE *to);
+void yk__layer_torch(const yk__layer *l, FILE *to);
 
 /* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented. */
 void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise);

@@ -99,7 +99,7 @@ static void backward(const yk_workspace *w, yk__pass *ctx, int layer, progress *
     const int parts = l->ops->weight_parts + !l->no_input_gradient;
     for (ctx->part = 0; ctx->part < parts; ctx->part++) {
         const bool last = ctx->part + 1 == parts;
-        l->ops->backward(l, ctx);
+        l->ops->run(l, ctx, true);
         end_stage(ctx, p, last ? yk__slot_backward(w->net, layer) : -1);
         if (p->ready)
             w->ready(w->ready_context, w->grad, l->weights_offset,
@@ -118,7 +118,7 @@ static void run_stages(yk_workspace *w, yk__pass *ctx, size_t first, progress *p
         yk__load_images(ctx, w->batch, first, w->noise);
     end_stage(ctx, p, 0);
     for (int i = 0; i < net->nlayers; i++) {
-        w->layer[i].ops->forward(&w->layer[i], ctx);
+        w->layer[i].ops->run(&w->layer[i], ctx, false);
         end_stage(ctx, p, yk__slot_forward(i));
     }
     if (hooks)

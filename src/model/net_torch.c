@@ -30,6 +30,14 @@ static void print_input(const yk_model *m, const yk__edge *image, FILE *to)
     fprintf(to, "\n");
 }
 
+void yk__layer_torch(const yk__layer *l, FILE *to)
+{
+    fprintf(to, "nn.%s(", l->ops->module);
+    if (l->ops->torch)
+        l->ops->torch(l, to);
+    fprintf(to, ")");
+}
+
 void yk__net_torch(const yk_model *m, FILE *to)
 {
     const yk__net *net = (const yk__net *)m;
@@ -44,11 +52,8 @@ void yk__net_torch(const yk_model *m, FILE *to)
     for (int i = 0; i < net->nlayers; i++) {
         if (i == flatten)
             fprintf(to, "    (\"flatten%d\", nn.Flatten()),\n", i);
-        if (named)
-            fprintf(to, "    (\"%d\", nn.", i);
-        else
-            fprintf(to, "    nn.");
-        net->layer[i].ops->torch(&net->layer[i], to);
+        fprintf(to, named ? "    (\"%d\", " : "    ", i);
+        yk__layer_torch(&net->layer[i], to);
         fprintf(to, named ? "),\n" : ",\n");
     }
     fprintf(to, named ? "]))\n" : ")\n");
