@@ -14,7 +14,7 @@
 
 #include "reference_optim.h"
 
-#include "base/mem.h"
+#include "base/arena.h"
 #include "core/keymap.h"
 #include "model/model.h"
 #include "store/local.h"
@@ -30,24 +30,20 @@ static inline double factor(int j)
 }
 
 struct yk_workspace {
+    yk_arena memory; /* must be first */
     float err[MAX_BATCH], dense[DENSE];
     yk_merger pairs;
 };
 
-static inline yk_status factor_work(const yk_model *m, size_t max, yk_workspace **out)
+static inline yk_status factor_work(const yk_model *m, yk_workspace *w, size_t max)
 {
     (void)m, (void)max;
-    yk_workspace *w = yk_alloc(1, sizeof *w, "a worker");
-    if (!w)
-        return YK_ESYSTEM;
-    *out = w;
     return yk_merger_init_wide(&w->pairs, 64, WIDE);
 }
 
-static inline void factor_work_free(yk_workspace *w)
+static inline void factor_work_fini(yk_workspace *w)
 {
     yk_merger_fini(&w->pairs);
-    yk_free(w);
 }
 
 /* The first float of a wide key in a view. */
@@ -111,8 +107,9 @@ static inline void factor_grad(const yk_model *m, yk_workspace *w, const yk_view
 
 static const yk_model_ops factor_ops = {.name = "factor",
                                         .loss = "logistic",
-                                        .workspace_create = factor_work,
-                                        .workspace_free = factor_work_free,
+                                        .workspace_bytes = sizeof(yk_workspace),
+                                        .workspace_init = factor_work,
+                                        .workspace_fini = factor_work_fini,
                                         .grad = factor_grad};
 
 static inline yk_model factor_model(void)

@@ -156,7 +156,7 @@ static inline yk_status train(job *j, yk_store *s, int me, int number)
 {
     reader *r = yk_alloc(1, sizeof *r, "a test");
     yk_workspace *work;
-    yk_status st = r ? factor_work(&j->model, BATCH, &work) : YK_ESYSTEM;
+    yk_status st = r ? yk_workspace_create(&j->model, BATCH, &work) : YK_ESYSTEM;
     if (st)
         return st;
     *r = (reader){.j = j, .number = number};
@@ -176,7 +176,7 @@ static inline yk_status train(job *j, yk_store *s, int me, int number)
     }
     if (!st)
         st = yk_store_finish(s, me);
-    factor_work_free(work);
+    yk_workspace_free(&j->model, work);
     yk_free(r);
     return st;
 }

@@ -67,8 +67,10 @@ static void check_pixel(const yk__layer *l, bool back, size_t y, size_t x, const
 
 static void check(const yk__layer *l, bool back)
 {
-    yk__conv_groups g;
-    assert_int_equal(yk__conv_groups_make(l, back ? YK__CONV_INPUT_GRADIENT : YK__CONV_FORWARD, &g), YK_OK);
+    yk_arena memory = {0};
+    const yk__conv_groups g =
+        yk__conv_groups_make(l, back ? YK__CONV_INPUT_GRADIENT : YK__CONV_FORWARD, &memory);
+    assert_int_equal(memory.status, YK_OK);
     const yk__edge *to = back ? &l->in_edge : &l->out_edge;
     const yk__strides at = yk__strides_of(to, back ? to->grad_border : to->border);
     const size_t pixels = to->height * to->width;
@@ -92,7 +94,7 @@ static void check(const yk__layer *l, bool back)
         assert_int_equal(seen[p], 1);
     assert_int_equal(work, g.work);
     free(seen);
-    yk__conv_groups_free(&g);
+    yk_arena_free(&memory);
 }
 
 static void every_pixel_once_with_all_its_terms(void **state)
@@ -117,8 +119,9 @@ static void weight_gradients_have_all_terms(void **state)
                                layer_of(1, 1, 64, 64, 64, 64, 1, 0)};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const yk__layer *l = &cases[i];
-        yk__conv_groups g;
-        assert_int_equal(yk__conv_groups_make(l, YK__CONV_WEIGHT_GRADIENT, &g), YK_OK);
+        yk_arena memory = {0};
+        const yk__conv_groups g = yk__conv_groups_make(l, YK__CONV_WEIGHT_GRADIENT, &memory);
+        assert_int_equal(memory.status, YK_OK);
         assert_int_equal(g.n, 1);
         assert_int_equal(g.group->terms, l->fan_in);
         assert_int_equal(g.group->pixels, l->out_edge.height * l->out_edge.width);
@@ -132,19 +135,21 @@ static void weight_gradients_have_all_terms(void **state)
                                             source(l, false, (size_t)x, tap % l->kernel_w)));
             }
         }
-        yk__conv_groups_free(&g);
+        yk_arena_free(&memory);
     }
 }
 
 static double left_of(const yk__layer *l, bool back)
 {
-    yk__conv_groups g;
-    assert_int_equal(yk__conv_groups_make(l, back ? YK__CONV_INPUT_GRADIENT : YK__CONV_FORWARD, &g), YK_OK);
+    yk_arena memory = {0};
+    const yk__conv_groups g =
+        yk__conv_groups_make(l, back ? YK__CONV_INPUT_GRADIENT : YK__CONV_FORWARD, &memory);
+    assert_int_equal(memory.status, YK_OK);
     const yk__edge *from = back ? &l->out_edge : &l->in_edge, *to = back ? &l->in_edge : &l->out_edge;
     const double all =
         (double)(from->channels * l->kernel_h * l->kernel_w + 1) * (double)(to->height * to->width);
     const double left = (double)g.work / all;
-    yk__conv_groups_free(&g);
+    yk_arena_free(&memory);
     return left;
 }
 
@@ -165,13 +170,12 @@ static void large_filters_make_few_groups(void **state)
     (void)state;
     const yk__layer wide = layer_of(600, 1, 10, 10, 8, 8, 1, 3),
                     large = layer_of(1, 20, 70, 70, 64, 64, 2, 31);
-    yk__conv_groups g;
-    assert_int_equal(yk__conv_groups_make(&wide, YK__CONV_FORWARD, &g), YK_OK);
-    assert_int_equal(g.n, 1);
-    yk__conv_groups_free(&g);
-    assert_int_equal(yk__conv_groups_make(&large, YK__CONV_INPUT_GRADIENT, &g), YK_OK);
-    assert_int_equal(g.n, 4); /* one for each remainder of the stride */
-    yk__conv_groups_free(&g);
+    yk_arena memory = {0};
+    assert_int_equal(yk__conv_groups_make(&wide, YK__CONV_FORWARD, &memory).n, 1);
+    /* one for each remainder of the stride */
+    assert_int_equal(yk__conv_groups_make(&large, YK__CONV_INPUT_GRADIENT, &memory).n, 4);
+    assert_int_equal(memory.status, YK_OK);
+    yk_arena_free(&memory);
     check(&wide, false);
     check(&large, true);
 }

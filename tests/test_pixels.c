@@ -153,7 +153,7 @@ static void large_and_small_batches_agree(void **state)
                 .kind = YK_ROWS_U8, .dim = DIM, .classes = CLASSES, .height = 1, .width = DIM, .channels = 1},
             &m),
         YK_OK);
-    assert_int_equal(m->ops->workspace_create(m, N, &work), YK_OK);
+    assert_int_equal(yk_workspace_create(m, N, &work), YK_OK);
     float *w = calloc(m->nparams, sizeof *w);
     double *sum = calloc(m->nparams, sizeof *sum), loss = 0.0;
     assert_true(w && sum);
@@ -175,7 +175,7 @@ static void large_and_small_batches_agree(void **state)
     assert_near(g.loss, loss, 1e-5 * loss, "loss", yk_isa_best(), 0);
     for (size_t k = 0; k < m->nparams; k++)
         assert_near((double)g.group[0].dense[k], sum[k], 2e-5, "gradient", yk_isa_best(), k);
-    m->ops->workspace_free(work);
+    yk_workspace_free(m, work);
     yk_model_free(m);
     free(w);
     free(sum);

@@ -16,6 +16,7 @@
 enum { MIN_ROWS = 16 }; /* of a batch per thread; with fewer, waiting costs more than a thread saves */
 
 struct yk_workspace {
+    yk_arena memory; /* must be first */
     const yk__branches *m;
     const yk_linear_ops *linear;
     const yk_factors_ops *factors;
@@ -45,25 +46,19 @@ struct yk_workspace {
     float bias;
 };
 
-static void workspace_free(yk_workspace *w)
+static void workspace_fini(yk_workspace *w)
 {
     if (w->net)
         yk_workspace_free(&w->m->net->model, w->net);
     else
         yk_thread_pool_free(w->pool);
     yk__key_parts_fini(&w->parts);
-    yk_free(w->z);
-    yk_free(w->err);
-    yk_free(w->rows);
     free(w->key);
-    for (int i = 0; i < YK__MAX_BRANCHES; i++)
-        yk_free(w->sum[i]);
-    for (int i = 0; i <= YK__MAX_TABLES; i++)
+    for (int i = 0; i <= YK__MAX_TABLES; i++) {
         free(w->value[i]);
-    for (int i = 0; i <= YK__MAX_TABLES; i++)
         free(w->read[i]);
+    }
     free(w->spare);
-    yk_free(w);
 }
 
 /* ---- gradients of keys ---- */
@@ -298,37 +293,27 @@ static yk_status create_network(yk_workspace *w, size_t max_batch)
         return st;
     w->pool = yk__net_branch_pool(w->net);
     w->hooks = (yk__branch_hooks){load, loss_gradient, input_gradient, finish_wave, w};
-    w->rows = yk_alloc(yk__net_branch_division(w->net)->wave * YK_LANES * m->net->model.shape.dim,
-                       sizeof(float), "the input of a network");
-    return w->rows ? YK_OK : YK_ESYSTEM;
+    w->rows = yk_arena_alloc(&w->memory, yk__net_branch_division(w->net)->wave * YK_LANES,
+                             m->net->model.shape.dim * sizeof(float), "the input of a network");
+    return YK_OK;
 }
 
-static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_workspace **out)
+static yk_status workspace_init(const yk_model *model, yk_workspace *w, size_t max_batch)
 {
-    const yk__branches *m = (const yk__branches *)model;
-    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
-    if (!w)
-        return YK_ESYSTEM;
-    w->m = m;
+    const yk__branches *m = w->m = (const yk__branches *)model;
     w->linear = yk_linear();
     w->factors = yk_factors();
     w->lanes = yk_lanes();
-    w->z = yk_alloc(max_batch, sizeof *w->z, "the margins of a batch");
-    w->err = yk_alloc(max_batch, sizeof *w->err, "the errors of a batch");
-    yk_status st =
-        w->z && w->err ? yk__key_parts_init(&w->parts, threads_of(model, max_batch), max_batch) : YK_ESYSTEM;
-    for (int i = 0; !st && i < m->nfm; i++)
-        if (!(w->sum[i] =
-                  yk_alloc(max_batch * m->table[m->fm[i]].width, sizeof(float), "the sums of a batch")))
-            st = YK_ESYSTEM;
+    w->z = yk_arena_alloc(&w->memory, max_batch, sizeof *w->z, "the margins of a batch");
+    w->err = yk_arena_alloc(&w->memory, max_batch, sizeof *w->err, "the errors of a batch");
+    for (int i = 0; i < m->nfm; i++)
+        w->sum[i] = yk_arena_alloc(&w->memory, max_batch, m->table[m->fm[i]].width * sizeof(float),
+                                   "the sums of a batch");
+    yk_status st = yk__key_parts_init(&w->parts, &w->memory, threads_of(model, max_batch), max_batch);
     if (!st && m->net)
         st = create_network(w, max_batch);
     else if (!st && w->parts.threads > 1)
         st = yk_thread_pool_create(w->parts.threads, &w->pool);
-    if (st)
-        workspace_free(w);
-    else
-        *out = w;
     return st;
 }
 
@@ -500,9 +485,10 @@ static yk_workspace *network(yk_workspace *w)
 /* Of both kinds of sums. */
 #define COMMON                                                                                               \
     .input = YK_INPUT_SPARSE, .create = yk__branches_create, .free = yk__branches_free,                      \
-    .workspace_create = workspace_create, .workspace_free = workspace_free, .grad = grad,                    \
-    .init = yk__branches_init, .predict = predict, .threads = threads_of, .describe = yk__branches_describe, \
-    .torch = yk__branches_torch, .loss = "logistic", .one_output = true
+    .workspace_bytes = sizeof(yk_workspace), .workspace_init = workspace_init,                               \
+    .workspace_fini = workspace_fini, .grad = grad, .init = yk__branches_init, .predict = predict,           \
+    .threads = threads_of, .describe = yk__branches_describe, .torch = yk__branches_torch,                   \
+    .loss = "logistic", .one_output = true
 
 const yk_model_ops yk_branches_ops = {COMMON, .name = "sum of branches", .optimizer = "adagrad",
                                       .keyed_lr = 0.05};

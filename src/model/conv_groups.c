@@ -1,7 +1,5 @@
 #include "model/conv_groups.h"
 
-#include <stdlib.h>
-
 enum { MAX_KINDS = 8 };       /* roughly, on each side of an image */
 enum { MAX_TERMS = 1 << 15 }; /* per pixel: with more, the tables of many groups would need too much memory */
 
@@ -20,9 +18,11 @@ typedef struct {
 } kind;
 
 typedef struct {
-    kind *kind;
+    kind *kind; /* in the arena */
     size_t n;
 } kinds;
+
+static const char what[] = "a layer's tables";
 
 /* Distance between the lines of a kind. */
 static size_t step_of(const axis *a)
@@ -55,31 +55,29 @@ static uint64_t taps_of(const axis *a, size_t line)
 }
 
 /* Divides the lines into kinds of at least `min` lines, where possible. */
-static yk_status kinds_of(const axis *a, size_t min, kinds *out)
+static kinds kinds_of(const axis *a, size_t min, yk_arena *memory)
 {
     const size_t step = step_of(a);
     min = min > a->min ? min : a->min;
-    *out = (kinds){.kind = yk_alloc(a->to, sizeof(kind), "a layer's tables")};
-    if (!out->kind)
-        return YK_ESYSTEM;
-    for (size_t first = 0; first < step && first < a->to; first++) {
-        const size_t begin = out->n;
+    kinds k = {.kind = yk_arena_alloc(memory, a->to, sizeof(kind), what)};
+    for (size_t first = 0; k.kind && first < step && first < a->to; first++) {
+        const size_t begin = k.n;
         uint64_t before = 0;
         for (size_t line = first; line < a->to; line += step) {
             const uint64_t taps = taps_of(a, line);
-            if (line == first || (taps != before && out->kind[out->n - 1].lines >= min))
-                out->kind[out->n++] = (kind){.first = line};
-            out->kind[out->n - 1].taps |= taps;
-            out->kind[out->n - 1].lines++;
+            if (line == first || (taps != before && k.kind[k.n - 1].lines >= min))
+                k.kind[k.n++] = (kind){.first = line};
+            k.kind[k.n - 1].taps |= taps;
+            k.kind[k.n - 1].lines++;
             before = taps;
         }
-        if (out->n > begin + 1 && out->kind[out->n - 1].lines < min) {
-            out->n--;
-            out->kind[out->n - 1].taps |= out->kind[out->n].taps;
-            out->kind[out->n - 1].lines += out->kind[out->n].lines;
+        if (k.n > begin + 1 && k.kind[k.n - 1].lines < min) {
+            k.n--;
+            k.kind[k.n - 1].taps |= k.kind[k.n].taps;
+            k.kind[k.n - 1].lines += k.kind[k.n].lines;
         }
     }
-    return YK_OK;
+    return k;
 }
 
 static size_t count(uint64_t taps)
@@ -92,11 +90,6 @@ static bool has(const kind *k, size_t tap)
     return k->taps >> tap & 1;
 }
 
-static int32_t *table(size_t n)
-{
-    return yk_alloc(n ? n : 1, sizeof(int32_t), "a layer's tables");
-}
-
 /* Layout of the factor, the weights and the result. */
 typedef struct {
     size_t channels; /* of the factor */
@@ -104,50 +97,38 @@ typedef struct {
     yk__strides from, to;
 } layout;
 
-static yk_status make_group(const axis rc[2], const kind *rows, const kind *columns, const layout *at,
-                            yk__conv_group *g)
+static yk__conv_group make_group(const axis rc[2], const kind *rows, const kind *columns, const layout *at,
+                                 yk_arena *memory)
 {
     const axis *ra = &rc[0], *ca = &rc[1];
-    *g = (yk__conv_group){.terms = at->channels * count(rows->taps) * count(columns->taps),
-                          .pixels = rows->lines * columns->lines};
-    g->work = g->pixels * (g->terms + 1);
-    const bool ok = (g->a_k = table(g->terms)) && (g->b_k = table(g->terms)) && (g->b_p = table(g->pixels)) &&
-                    (g->c_p = table(g->pixels));
-    if (!ok)
-        return YK_ESYSTEM;
+    const size_t terms = at->channels * count(rows->taps) * count(columns->taps),
+                 pixels = rows->lines * columns->lines;
+    const yk__conv_group g = {.terms = terms,
+                              .pixels = pixels,
+                              .work = pixels * (terms + 1),
+                              .a_k = yk_arena_alloc(memory, terms, sizeof(int32_t), what),
+                              .b_k = yk_arena_alloc(memory, terms, sizeof(int32_t), what),
+                              .b_p = yk_arena_alloc(memory, pixels, sizeof(int32_t), what),
+                              .c_p = yk_arena_alloc(memory, pixels, sizeof(int32_t), what)};
+    if (memory->status)
+        return g;
     size_t k = 0, p = 0;
     for (size_t i = 0; i < at->channels; i++)
         for (size_t r = 0; r < ra->kernel; r++)
             for (size_t c = 0; c < ca->kernel; c++)
                 if (has(rows, r) && has(columns, c)) {
-                    g->a_k[k] = (int32_t)(i * at->weights + r * ca->kernel + c);
-                    g->b_k[k++] = (int32_t)((int64_t)(i * at->from.channel) +
-                                            shift(ra, rows->first, r) * (int64_t)at->from.row +
-                                            shift(ca, columns->first, c) * YK_LANES);
+                    g.a_k[k] = (int32_t)(i * at->weights + r * ca->kernel + c);
+                    g.b_k[k++] = (int32_t)((int64_t)(i * at->from.channel) +
+                                           shift(ra, rows->first, r) * (int64_t)at->from.row +
+                                           shift(ca, columns->first, c) * YK_LANES);
                 }
     for (size_t i = 0; i < rows->lines; i++)
         for (size_t j = 0; j < columns->lines; j++) {
             const size_t y = rows->first + i * step_of(ra), x = columns->first + j * step_of(ca);
-            g->b_p[p] = yk__offset(&at->from, 0, base(ra, y), base(ca, x));
-            g->c_p[p++] = yk__offset(&at->to, 0, (int64_t)y, (int64_t)x);
+            g.b_p[p] = yk__offset(&at->from, 0, base(ra, y), base(ca, x));
+            g.c_p[p++] = yk__offset(&at->to, 0, (int64_t)y, (int64_t)x);
         }
-    return YK_OK;
-}
-
-/* Adds the groups of one kind of rows. */
-static yk_status add_groups(const axis rc[2], const kind *rows, const layout *at, yk__conv_groups *out,
-                            size_t *cap)
-{
-    kinds columns;
-    yk_status st = kinds_of(&rc[1], (YK__CONV_TILE + rows->lines - 1) / rows->lines, &columns);
-    if (!st)
-        st = YK_RESERVE(out->group, *cap, out->n + columns.n, "a layer's tables");
-    for (size_t i = 0; !st && i < columns.n; i++) {
-        st = make_group(rc, rows, &columns.kind[i], at, &out->group[out->n]);
-        out->work += out->group[out->n++].work;
-    }
-    yk_free(columns.kind);
-    return st;
+    return g;
 }
 
 static axis axis_of(const yk__layer *l, yk__conv_product product, size_t in, size_t out, size_t kernel,
@@ -164,7 +145,7 @@ static axis axis_of(const yk__layer *l, yk__conv_product product, size_t in, siz
                   .min = fine ? kernel / (MAX_KINDS * (back ? l->stride : 1)) + 1 : SIZE_MAX};
 }
 
-yk_status yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk__conv_groups *out)
+yk__conv_groups yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk_arena *memory)
 {
     const yk__edge *in = &l->in_edge, *to = &l->out_edge;
     const size_t taps = l->kernel_h * l->kernel_w;
@@ -178,24 +159,15 @@ yk_status yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk_
     const bool fine = product != YK__CONV_WEIGHT_GRADIENT && at.channels * taps <= MAX_TERMS;
     const axis rc[2] = {axis_of(l, product, in->height, to->height, l->kernel_h, fine),
                         axis_of(l, product, in->width, to->width, l->kernel_w, fine)};
-    size_t cap = 0;
-    kinds rows;
-    *out = (yk__conv_groups){0};
-    yk_status st = kinds_of(&rc[0], 1, &rows);
-    for (size_t i = 0; !st && i < rows.n; i++)
-        st = add_groups(rc, &rows.kind[i], &at, out, &cap);
-    yk_free(rows.kind);
-    return st;
-}
-
-void yk__conv_groups_free(yk__conv_groups *g)
-{
-    for (size_t i = 0; i < g->n; i++) {
-        yk_free(g->group[i].a_k);
-        yk_free(g->group[i].b_k);
-        yk_free(g->group[i].b_p);
-        yk_free(g->group[i].c_p);
+    const kinds rows = kinds_of(&rc[0], 1, memory), most = kinds_of(&rc[1], 1, memory);
+    yk__conv_groups out = {.group = yk_arena_alloc(memory, rows.n * most.n, sizeof *out.group, what)};
+    for (size_t i = 0; i < rows.n; i++) {
+        const size_t lines = rows.kind[i].lines;
+        const kinds columns = kinds_of(&rc[1], (YK__CONV_TILE + lines - 1) / lines, memory);
+        for (size_t j = 0; !memory->status && j < columns.n; j++) {
+            out.group[out.n] = make_group(rc, &rows.kind[i], &columns.kind[j], &at, memory);
+            out.work += out.group[out.n++].work;
+        }
     }
-    free(g->group);
-    *g = (yk__conv_groups){0};
+    return out;
 }

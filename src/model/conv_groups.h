@@ -11,13 +11,12 @@
  * (net.h). The terms that are left out are zero, so results are bit-identical.
  *
  * Example:
- *     yk__conv_groups groups;
- *     st = yk__conv_groups_make(&layer, YK__CONV_FORWARD, &groups);
+ *     yk_arena memory = {0};
+ *     yk__conv_groups groups = yk__conv_groups_make(&layer, YK__CONV_FORWARD, &memory);
  *     for (size_t i = 0; i < groups.n; i++)
  *         pixels += groups.group[i].pixels;      // group[i] has the tables of one yk_block_mul
- *     yk__conv_groups_free(&groups);
  *
- * The groups are read-only once made, and owned by the layer.
+ * The groups are read-only once made. They are in the arena, whose status says whether its memory was enough.
  */
 #ifndef YK_MODEL_CONV_GROUPS_H
 #define YK_MODEL_CONV_GROUPS_H
@@ -42,8 +41,7 @@ typedef struct {
 /* The weight gradient has one group, with all taps and all pixels of the output. */
 typedef enum { YK__CONV_FORWARD, YK__CONV_INPUT_GRADIENT, YK__CONV_WEIGHT_GRADIENT } yk__conv_product;
 
-yk_status yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk__conv_groups *out);
-void yk__conv_groups_free(yk__conv_groups *g);
+yk__conv_groups yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk_arena *memory);
 
 /* The work of all groups is numbered from 0; that of this group begins at `at`. Returns the first pixel at or after `until`,
  * rounded up to a tile. */

@@ -24,16 +24,14 @@ struct yk__key_part {
 
 static const char what[] = "the keys of a batch";
 
-yk_status yk__key_parts_init(yk__key_parts *p, int threads, size_t max_batch)
+yk_status yk__key_parts_init(yk__key_parts *p, yk_arena *memory, int threads, size_t max_batch)
 {
     *p = (yk__key_parts){.threads = threads};
-    p->part = yk_alloc((size_t)threads, sizeof *p->part, what);
-    p->count = yk_alloc(max_batch, sizeof *p->count, what);
-    if (!p->part || !p->count)
-        return YK_ESYSTEM;
-    for (size_t i = 0; i < max_batch; i++)
+    p->part = yk_arena_alloc(memory, (size_t)threads, sizeof *p->part, what);
+    p->count = yk_arena_alloc(memory, max_batch, sizeof *p->count, what);
+    yk_status st = memory->status;
+    for (size_t i = 0; !st && i < max_batch; i++)
         p->count[i] = (uint32_t)i;
-    yk_status st = YK_OK;
     for (int i = 0; !st && i < threads; i++)
         st = yk_merger_init(&p->part[i].keys, 64);
     return st;
@@ -50,8 +48,6 @@ void yk__key_parts_fini(yk__key_parts *p)
         free(own->slot);
         yk_merger_fini(&own->keys);
     }
-    yk_free(p->part);
-    yk_free(p->count);
 }
 
 void yk__key_parts_begin(yk__key_parts *p, const yk_batch *batch, int used)

@@ -27,7 +27,7 @@
 #ifndef YK_MODEL_KEY_PARTS_H
 #define YK_MODEL_KEY_PARTS_H
 
-#include "base/status.h"
+#include "base/arena.h"
 #include "core/keys.h"
 #include "core/rows.h"
 #include "core/view.h"
@@ -51,7 +51,8 @@ typedef struct {
     const uint32_t *slot; /* [entries] the number of its key among those of the owner */
 } yk__key_share;
 
-yk_status yk__key_parts_init(yk__key_parts *p, int threads, size_t max_batch);
+/* The arena has what does not grow. */
+yk_status yk__key_parts_init(yk__key_parts *p, yk_arena *memory, int threads, size_t max_batch);
 void yk__key_parts_fini(yk__key_parts *p); /* also after a failed init */
 
 void yk__key_parts_begin(yk__key_parts *p, const yk_batch *batch, int used);

@@ -77,29 +77,17 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     return YK_OK;
 }
 
-static void free_layer(yk__layer *l)
-{
-    tables *t = l->tables;
-    if (!t)
-        return;
-    yk__conv_groups_free(&t->forward);
-    yk__conv_groups_free(&t->input_gradient);
-    yk__conv_groups_free(&t->weight_gradient);
-    yk_free(t);
-    l->tables = NULL;
-}
-
-static yk_status prepare(yk__layer *l, size_t max_blocks)
+static yk_status prepare(yk__layer *l, size_t max_blocks, yk_arena *memory)
 {
     (void)max_blocks;
-    tables *t = l->tables = yk_alloc(1, sizeof *t, "a layer's tables");
+    tables *t = l->tables = yk_arena_alloc(memory, 1, sizeof *t, "a layer's tables");
     if (!t)
         return YK_ESYSTEM;
-    yk_status st = yk__conv_groups_make(l, YK__CONV_FORWARD, &t->forward);
-    if (!st)
-        st = yk__conv_groups_make(l, YK__CONV_WEIGHT_GRADIENT, &t->weight_gradient);
-    return st || l->no_input_gradient ? st
-                                      : yk__conv_groups_make(l, YK__CONV_INPUT_GRADIENT, &t->input_gradient);
+    t->forward = yk__conv_groups_make(l, YK__CONV_FORWARD, memory);
+    t->weight_gradient = yk__conv_groups_make(l, YK__CONV_WEIGHT_GRADIENT, memory);
+    if (!l->no_input_gradient)
+        t->input_gradient = yk__conv_groups_make(l, YK__CONV_INPUT_GRADIENT, memory);
+    return YK_OK;
 }
 
 /* Computes this thread's share of a product over all blocks. */
@@ -273,7 +261,6 @@ const yk__layer_ops yk__conv_ops = {.name = "conv",
                                     .prepare = prepare,
                                     .run = run,
                                     .finish = finish,
-                                    .free = free_layer,
                                     .module = "Conv2d",
                                     .torch = torch,
                                     .weight_parts = WEIGHT_PARTS,

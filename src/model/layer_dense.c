@@ -19,7 +19,6 @@ enum { LARGE = 1 << 18 }; /* weights; more do not fit into a cache */
 
 typedef struct {
     size_t inputs, padded;            /* padded: rounded up to whole vectors */
-    int32_t *memory;                  /* owned; holds the tables: */
     int32_t *in_k, *dx_k;             /* [inputs] of x; of dx */
     int32_t *out_k, *wo_k;            /* [outputs] of dy; o * inputs */
     int32_t *x_p, *y_p, *dx_p, *dy_p; /* [blocks] */
@@ -56,87 +55,59 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     return YK_OK;
 }
 
-static void free_layer(yk__layer *l)
+/* from, from + step, ... */
+static int32_t *multiples(yk_arena *memory, size_t n, size_t from, size_t step)
 {
-    tables *t = l->tables;
-    if (t)
-        yk_free(t->memory);
-    yk_free(t);
-    l->tables = NULL;
+    int32_t *table = yk_arena_alloc(memory, n, sizeof *table, "a layer's tables");
+    for (size_t i = 0; table && i < n; i++)
+        table[i] = (int32_t)(from + i * step);
+    return table;
 }
 
-/* Allocates all tables in one block. */
-static yk_status make_tables(tables *t, size_t outputs, size_t blocks)
+/* The offsets of all values of an edge. */
+static int32_t *values_of(yk_arena *memory, const yk__edge *e, const yk__strides *s)
 {
-    const size_t n = t->inputs, longest = n > t->images ? n : t->images;
-    t->memory = yk_alloc(2 * n + 3 * outputs + 4 * blocks + t->images + longest + longest / YK_LANES + 1,
-                         sizeof *t->memory, "a layer's tables");
-    if (!t->memory)
-        return YK_ESYSTEM;
-    t->in_k = t->memory;
-    t->dx_k = t->in_k + n;
-    t->out_k = t->dx_k + n;
-    t->wo_k = t->out_k + outputs;
-    t->dyt_k = t->wo_k + outputs;
-    t->x_p = t->dyt_k + outputs;
-    t->y_p = t->x_p + blocks;
-    t->dx_p = t->y_p + blocks;
-    t->dy_p = t->dx_p + blocks;
-    t->n_xt = t->dy_p + blocks;
-    t->count = t->n_xt + t->images;
-    t->vector = t->count + longest;
-    for (size_t i = 0; i < longest; i++)
-        t->count[i] = (int32_t)i;
-    for (size_t v = 0; v <= longest / YK_LANES; v++)
-        t->vector[v] = (int32_t)(v * YK_LANES);
-    return YK_OK;
+    int32_t *table = multiples(memory, yk__edge_size(e), 0, 0), *at = table;
+    for (size_t c = 0; table && c < e->channels; c++)
+        for (size_t y = 0; y < e->height; y++)
+            for (size_t x = 0; x < e->width; x++)
+                *at++ = yk__offset(s, c, (int64_t)y, (int64_t)x);
+    return table;
 }
 
-static void fill_tables(const yk__layer *l, tables *t, size_t blocks)
-{
-    const yk__edge *in = &l->in_edge;
-    const size_t plane = in->height * in->width;
-    for (size_t i = 0; i < t->inputs; i++) {
-        const int64_t y = (int64_t)(i % plane / in->width), x = (int64_t)(i % in->width);
-        t->in_k[i] = yk__offset(&l->x, i / plane, y, x);
-        t->dx_k[i] = yk__offset(&l->dx, i / plane, y, x);
-    }
-    for (size_t o = 0; o < l->count; o++) {
-        t->out_k[o] = yk__offset(&l->dy, o, 0, 0);
-        t->wo_k[o] = (int32_t)(o * t->inputs);
-        t->dyt_k[o] = (int32_t)(o * t->images);
-    }
-    for (size_t b = 0; b < blocks; b++) {
-        t->x_p[b] = (int32_t)(b * l->x.block);
-        t->y_p[b] = (int32_t)(b * l->y.block + l->y.origin);
-        t->dx_p[b] = (int32_t)(b * l->dx.block);
-        t->dy_p[b] = (int32_t)(b * l->dy.block);
-    }
-    for (size_t i = 0; i < t->images; i++)
-        t->n_xt[i] = (int32_t)(i * t->padded);
-}
-
-static yk_status prepare(yk__layer *l, size_t max_blocks)
+static yk_status prepare(yk__layer *l, size_t blocks, yk_arena *memory)
 {
     const size_t n = l->fan_in, padded = YK_ROUND_UP(n, YK_LANES),
-                 images = (l->wave ? l->wave : max_blocks) * YK_LANES;
+                 images = (l->wave ? l->wave : blocks) * YK_LANES, longest = n > images ? n : images;
     /* offsets are 32 bits wide */
-    const size_t max = INT32_MAX / (max_blocks ? max_blocks : 1);
+    const size_t max = INT32_MAX / (blocks ? blocks : 1);
     if (l->x.block > max || l->dx.block > max || l->y.block > max || l->dy.block > max ||
         padded > INT32_MAX / images)
         return yk_fail(YK_EUSAGE,
                        "layer %d, %s: %zu inputs are too many for this batch size: use a smaller --batch",
                        l->number, l->text, n);
-    tables *t = l->tables = yk_alloc(1, sizeof *t, "a layer's tables");
+    tables *t = l->tables = yk_arena_alloc(memory, 1, sizeof *t, "a layer's tables");
     if (!t)
         return YK_ESYSTEM;
-    *t = (tables){.inputs = n, .padded = padded, .images = images, .xt = l->workspace};
+    *t = (tables){.inputs = n,
+                  .padded = padded,
+                  .in_k = values_of(memory, &l->in_edge, &l->x),
+                  .dx_k = values_of(memory, &l->in_edge, &l->dx),
+                  .out_k = multiples(memory, l->count, l->dy.origin, l->dy.channel),
+                  .wo_k = multiples(memory, l->count, 0, n),
+                  .x_p = multiples(memory, blocks, 0, l->x.block),
+                  .y_p = multiples(memory, blocks, l->y.origin, l->y.block),
+                  .dx_p = multiples(memory, blocks, 0, l->dx.block),
+                  .dy_p = multiples(memory, blocks, 0, l->dy.block),
+                  .n_xt = multiples(memory, images, 0, padded),
+                  .dyt_k = multiples(memory, l->count, 0, images),
+                  .count = multiples(memory, longest, 0, 1),
+                  .vector = multiples(memory, longest / YK_LANES + 1, 0, YK_LANES),
+                  .images = images,
+                  .xt = l->workspace};
     t->dyt = t->xt + images * padded;
     t->tail = t->dyt + images * l->count;
-    yk_status st = make_tables(t, l->count, max_blocks);
-    if (!st)
-        fill_tables(l, t, max_blocks);
-    return st;
+    return YK_OK;
 }
 
 static void forward(const yk__layer *l, const yk__pass *ctx)
@@ -349,7 +320,6 @@ const yk__layer_ops yk__dense_ops = {.name = "dense",
                                      .prepare = prepare,
                                      .run = run,
                                      .finish = weight_gradient,
-                                     .free = free_layer,
                                      .module = "Linear",
                                      .torch = torch,
                                      .weight_parts = WEIGHT_PARTS,

@@ -14,6 +14,7 @@
 #include <string.h>
 
 struct yk_workspace {
+    yk_arena memory; /* must be first */
     const yk_linear_ops *kern;
     float *z, *err; /* [max_batch] */
     yk_batch rows;  /* the batch as sparse rows */
@@ -57,37 +58,18 @@ static yk_status create_linear(const char *text, const yk_model_shape *shape, yk
     return st;
 }
 
-static void workspace_free(yk_workspace *w)
+static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_batch)
 {
-    yk_free(w->z);
-    yk_free(w->err);
-    yk__packed_fini(&w->packed);
-    yk_free(w->grad);
-    yk_free(w->mean.mean);
-    yk_free(w);
-}
-
-static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
-{
-    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
-    if (!w)
-        return YK_ESYSTEM;
     w->kern = yk_linear();
-    w->z = yk_alloc(max_batch, sizeof *w->z, "the margins of a batch");
-    w->err = yk_alloc(max_batch, sizeof *w->err, "the errors of a batch");
-    yk_status st = w->z && w->err ? YK_OK : YK_ESYSTEM;
-    if (!st)
-        st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
-    if (!st && !m->sparse && !(w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")))
-        st = YK_ESYSTEM;
-    w->mean.inputs = m->sparse ? 0 : m->shape.dim;
-    if (!st && !m->sparse && !(w->mean.mean = yk_alloc(m->shape.dim, sizeof(float), "the mean input")))
-        st = YK_ESYSTEM;
-    if (st)
-        workspace_free(w);
-    else
-        *out = w;
-    return st;
+    w->z = yk_arena_alloc(&w->memory, max_batch, sizeof *w->z, "the margins of a batch");
+    w->err = yk_arena_alloc(&w->memory, max_batch, sizeof *w->err, "the errors of a batch");
+    yk__packed_init(&w->packed, &w->memory, m->shape.kind, m->shape.dim, max_batch);
+    if (m->sparse)
+        return YK_OK;
+    w->grad = yk_arena_alloc(&w->memory, m->nparams, sizeof *w->grad, "a gradient");
+    w->mean.inputs = m->shape.dim;
+    w->mean.mean = yk_arena_alloc(&w->memory, m->shape.dim, sizeof(float), "the mean input");
+    return YK_OK;
 }
 
 /* w->z */
@@ -160,8 +142,8 @@ const yk_model_ops yk_logreg_ops = {.name = "logreg",
                                     .loss = "logistic",
                                     .own_loss = true,
                                     .create = create,
-                                    .workspace_create = workspace_create,
-                                    .workspace_free = workspace_free,
+                                    .workspace_bytes = sizeof(yk_workspace),
+                                    .workspace_init = workspace_init,
                                     .grad = grad,
                                     .predict = predict,
                                     .predict_unchecked = predict_unchecked,
@@ -173,8 +155,8 @@ const yk_model_ops yk_linear_model_ops = {.name = "linear",
                                           .loss = "squared",
                                           .one_output = true,
                                           .create = create_linear,
-                                          .workspace_create = workspace_create,
-                                          .workspace_free = workspace_free,
+                                          .workspace_bytes = sizeof(yk_workspace),
+                                          .workspace_init = workspace_init,
                                           .grad = grad,
                                           .predict = predict,
                                           .predict_unchecked = predict_unchecked};

@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "model/branches.h"
 #include "model/layer_list.h"
@@ -151,7 +152,15 @@ void yk_model_free(yk_model *m)
 
 yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
 {
-    return m->ops->workspace_create(m, max_batch, out);
+    yk_workspace *w = yk_alloc(1, m->ops->workspace_bytes, "the workspace of a worker");
+    yk_status st = w ? m->ops->workspace_init(m, w, max_batch) : YK_ESYSTEM;
+    if (!st)
+        st = ((yk_arena *)w)->status;
+    if (st)
+        yk_workspace_free(m, w);
+    else
+        *out = w;
+    return st;
 }
 
 /* A linear model has one layer. */
@@ -187,8 +196,12 @@ int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[sta
 
 void yk_workspace_free(const yk_model *m, yk_workspace *w)
 {
-    if (w)
-        m->ops->workspace_free(w);
+    if (!w)
+        return;
+    if (m->ops->workspace_fini)
+        m->ops->workspace_fini(w);
+    yk_arena_free((yk_arena *)w);
+    yk_free(w);
 }
 
 bool yk_model_can_burst(const yk_model *m)

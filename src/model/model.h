@@ -98,8 +98,13 @@ typedef struct {
     bool one_output; /* only losses of one output; otherwise the loss determines the number of outputs */
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */
-    yk_status (*workspace_create)(const yk_model *m, size_t max_batch, yk_workspace **out);
-    void (*workspace_free)(yk_workspace *w);
+
+    /* The struct begins with a yk_arena, from which workspace_init() allocates. yk_workspace_create() checks its status. */
+    size_t workspace_bytes;
+    yk_status (*workspace_init)(const yk_model *m, yk_workspace *w, size_t max_batch);
+    void (*workspace_fini)(
+        yk_workspace *w); /* optional: frees what is not in the arena; also after a failed init */
+
     void (*grad)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out);
 
     /* Optional (NULL: zeros): initial parameters of a group. */

@@ -153,18 +153,11 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
 
 /* ---- workspace ---- */
 
-static void workspace_free(yk_workspace *w)
+static void workspace_fini(yk_workspace *w)
 {
     yk_thread_pool_free(w->pool);
-    for (int i = 0; i < w->net->nlayers; i++)
-        if (w->layer[i].ops->free)
-            w->layer[i].ops->free(&w->layer[i]);
-    yk_free(w->memory);
-    yk_free(w->profile);
     for (int g = 0; w->group && g < w->division.groups; g++)
         yk_team_free(w->group[g].team);
-    yk_free(w->group);
-    yk_free(w);
 }
 
 /* Blocks per chunk. It does not depend on the number of threads, since it changes the order of additions. */
@@ -300,11 +293,8 @@ static yk_status start_threads(yk_workspace *w)
     return st ? st : yk_thread_pool_create(w->threads, &w->pool);
 }
 
-static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
+static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_batch)
 {
-    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
-    if (!w)
-        return YK_ESYSTEM;
     w->net = (const yk__net *)m;
     w->division = yk__divide(w->net, max_batch);
     w->threads = w->division.groups * w->division.size;
@@ -313,24 +303,19 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
         w->layer[i].chunk = w->division.chunk;
         w->layer[i].wave = w->division.by_blocks ? w->division.wave : 0;
     }
-    w->group = yk_alloc((size_t)w->division.groups, sizeof *w->group, "the threads of a worker");
+    w->group =
+        yk_arena_alloc(&w->memory, (size_t)w->division.groups, sizeof *w->group, "the threads of a worker");
     yk_status st = w->group ? check_sizes(w->net) : YK_ESYSTEM;
-    if (!st && !(w->memory = yk_alloc(1, lay_out_workspace(w, NULL), "activations and gradients")))
-        st = YK_ESYSTEM;
-    if (!st)
-        lay_out_workspace(w, w->memory);
-    if (!st && m->shape.net.profile && !(w->profile = yk_alloc(1, sizeof *w->profile, "a profile")))
-        st = YK_ESYSTEM;
+    if (st)
+        return st;
+    lay_out_workspace(w,
+                      yk_arena_alloc(&w->memory, 1, lay_out_workspace(w, NULL), "activations and gradients"));
+    if (m->shape.net.profile)
+        w->profile = yk_arena_alloc(&w->memory, 1, sizeof *w->profile, "a profile");
     for (int i = 0; !st && i < w->net->nlayers; i++)
         if (w->layer[i].ops->prepare)
-            st = w->layer[i].ops->prepare(&w->layer[i], w->division.chunk);
-    if (!st && w->threads > 1)
-        st = start_threads(w);
-    if (st)
-        workspace_free(w);
-    else
-        *out = w;
-    return st;
+            st = w->layer[i].ops->prepare(&w->layer[i], w->division.chunk, &w->memory);
+    return !st && w->threads > 1 ? start_threads(w) : st;
 }
 
 /* ---- functions of the model ---- */
@@ -434,8 +419,9 @@ void yk_net_timeline(yk_workspace *w, struct yk_trace_track *track)
 const yk_model_ops yk_net_ops = {.name = "network",
                                  .loss = "softmax",
                                  .create = create,
-                                 .workspace_create = workspace_create,
-                                 .workspace_free = workspace_free,
+                                 .workspace_bytes = sizeof(yk_workspace),
+                                 .workspace_init = workspace_init,
+                                 .workspace_fini = workspace_fini,
                                  .grad = grad,
                                  .init = yk__net_init,
                                  .predict = predict,

@@ -24,6 +24,7 @@
 #ifndef YK_MODEL_NET_H
 #define YK_MODEL_NET_H
 
+#include "base/arena.h"
 #include "base/team.h"
 #include "kern/block.h"
 #include "kern/lanes.h"
@@ -86,15 +87,14 @@ typedef struct {
      * if the input does not fit. */
     yk_status (*shape)(yk__layer *l, yk__edge *in, yk__edge *out);
 
-    /* Creates the tables of a layer for chunks of max_blocks. May be NULL. */
-    yk_status (*prepare)(yk__layer *l, size_t max_blocks);
+    /* Creates the tables of a layer for chunks of max_blocks, in an arena whose status is checked later. May be NULL. */
+    yk_status (*prepare)(yk__layer *l, size_t max_blocks, yk_arena *memory);
 
     void (*run)(const yk__layer *l, const yk__pass *ctx, bool back); /* forward or backward */
 
     /* By blocks: computes this thread's part of the weight gradients, from what backward() stored for ctx->blocks blocks,
      * starting with the first block of the wave. NULL: no weights. */
     void (*finish)(const yk__layer *l, const yk__pass *ctx);
-    void (*free)(yk__layer *l); /* may be NULL */
 
     /* The PyTorch module, "Conv2d", and its arguments, "1, 6, (5, 5), padding=2"; NULL: none. */
     const char *module;
@@ -132,7 +132,7 @@ struct yk__layer {
     yk__edge in_edge, out_edge; /* copies of the final ones */
     yk__strides x, y, dx, dy;   /* of the input, the output, and their gradients */
     size_t chunk, wave;         /* blocks; wave: 0 by layers, otherwise a multiple of chunk */
-    void *tables;               /* owned; made by prepare(), freed by free() */
+    void *tables;               /* made by prepare() */
     /* Floats in addition to the edges: workspace_block per block of a chunk or wave, workspace_wave more if the work is
      * divided by blocks, and workspace_more once. Borrowed. */
     size_t workspace_block, workspace_wave, workspace_more;

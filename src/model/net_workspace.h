@@ -16,12 +16,12 @@ typedef struct {
 } yk__net_group;
 
 struct yk_workspace {
+    yk_arena memory; /* must be first */
     const yk__net *net;
     yk__layer layer[YK__MAX_LAYERS]; /* with tables for this chunk size */
     yk__division division;
-    void *memory; /* owned; holds the gradient, the arrays of the groups and the workspaces of the layers */
     float *grad;
-    yk__net_group *group; /* [groups] owned */
+    yk__net_group *group; /* [groups] */
     yk__profile *profile; /* NULL: not measured */
     uint64_t npasses;
     _Atomic uint64_t forward_ns, backward_ns; /* of one training pass in eight; another thread reads them */

@@ -25,6 +25,7 @@ static size_t leading_dimension(const yk_model *m)
 enum { MANY = 24 };
 
 struct yk_workspace {
+    yk_arena memory; /* must be first */
     const yk_matrix_ops *kern;
     const yk_pixels_ops *pixels;
     float *logits;     /* [max_batch][ld], or [blocks][classes][16] */
@@ -68,53 +69,28 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     return YK_OK;
 }
 
-static void workspace_free(yk_workspace *w)
+static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_batch)
 {
-    yk_free(w->logits);
-    yk_free(w->grad);
-    yk_free(w->transposed);
-    yk_free(w->mean.mean);
-    yk_free(w->spans.bytes);
-    yk_free(w->spans.offset);
-    yk_free(w->spans.end);
-    yk__packed_fini(&w->packed);
-    yk_free(w);
-}
-
-static yk_status allocate_for_pixels(const yk_model *m, yk_workspace *w, size_t max_batch)
-{
-    const size_t spans = YK_PIXELS_SPANS(m->shape.dim);
-    w->transposed =
-        yk_alloc(m->shape.classes * spans * YK_SPAN, sizeof *w->transposed, "the transposed weights");
-    w->spans.max = max_batch;
-    w->spans.bytes = yk_alloc(spans * max_batch, YK_SPAN, "the pixels of a batch");
-    w->spans.offset = yk_alloc(spans * max_batch, sizeof *w->spans.offset, "the pixels of a batch");
-    w->spans.end = yk_alloc(spans, sizeof *w->spans.end, "the pixels of a batch");
-    return w->transposed && w->spans.bytes && w->spans.offset && w->spans.end ? YK_OK : YK_ESYSTEM;
-}
-
-static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
-{
-    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
-    if (!w)
-        return YK_ESYSTEM;
+    static const char pixels[] = "the pixels of a batch";
+    const size_t dim = m->shape.dim, spans = YK_PIXELS_SPANS(dim), ld = leading_dimension(m);
+    yk_arena *a = &w->memory;
     w->kern = yk_matrix();
     w->pixels = yk_pixels();
-    w->logits = yk_alloc(YK_ROUND_UP(max_batch, YK_LANES) * leading_dimension(m), sizeof *w->logits,
-                         "the logits of a batch");
-    w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient");
-    yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
-    if (m->shape.kind == YK_ROWS_U8 && max_batch >= MANY && !st)
-        st = allocate_for_pixels(m, w, max_batch);
-    w->mean = (yk__mean_input){.mean = yk_alloc(m->shape.dim, sizeof(float), "the mean input"),
-                               .inputs = m->shape.dim};
-    if (!w->logits || !w->grad || !w->mean.mean)
-        st = YK_ESYSTEM;
-    if (st)
-        workspace_free(w);
-    else
-        *out = w;
-    return st;
+    w->logits =
+        yk_arena_alloc(a, YK_ROUND_UP(max_batch, YK_LANES) * ld, sizeof *w->logits, "the logits of a batch");
+    w->grad = yk_arena_alloc(a, m->nparams, sizeof *w->grad, "a gradient");
+    w->mean =
+        (yk__mean_input){.mean = yk_arena_alloc(a, dim, sizeof(float), "the mean input"), .inputs = dim};
+    yk__packed_init(&w->packed, a, m->shape.kind, dim, max_batch);
+    if (m->shape.kind != YK_ROWS_U8 || max_batch < MANY)
+        return YK_OK;
+    w->transposed =
+        yk_arena_alloc(a, m->shape.classes * spans * YK_SPAN, sizeof(float), "the transposed weights");
+    w->spans = (yk_spans){.max = max_batch,
+                          .bytes = yk_arena_alloc(a, spans * max_batch, YK_SPAN, pixels),
+                          .offset = yk_arena_alloc(a, spans * max_batch, sizeof *w->spans.offset, pixels),
+                          .end = yk_arena_alloc(a, spans, sizeof *w->spans.end, pixels)};
+    return YK_OK;
 }
 
 /* grad() of a large batch of images. */
@@ -201,7 +177,7 @@ const yk_model_ops yk_softmax_ops = {.name = "softmax",
                                      .loss = "softmax",
                                      .own_loss = true,
                                      .create = create,
-                                     .workspace_create = workspace_create,
-                                     .workspace_free = workspace_free,
+                                     .workspace_bytes = sizeof(yk_workspace),
+                                     .workspace_init = workspace_init,
                                      .grad = stale_grad,
                                      .predict = predict};

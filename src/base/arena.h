@@ -1,0 +1,28 @@
+/* Memory that is allocated piece by piece and freed at once.
+ *
+ * Example:
+ *     yk_arena a = {0};
+ *     float *z = yk_arena_alloc(&a, 64, sizeof *z, "the margins of a batch");
+ *     float *err = yk_arena_alloc(&a, 64, sizeof *err, "the errors of a batch");
+ *     if (!a.status)
+ *         z[0] = err[0];
+ *     yk_arena_free(&a);
+ *
+ * Pieces are zeroed and aligned (base/mem.h). The first error is kept: later calls return NULL, so that one check of `status` at
+ * the end is enough. One thread at a time.
+ */
+#ifndef YK_BASE_ARENA_H
+#define YK_BASE_ARENA_H
+
+#include "base/status.h"
+
+typedef struct {
+    void **piece; /* owned */
+    size_t n, cap;
+    yk_status status; /* YK_OK or YK_ESYSTEM */
+} yk_arena;
+
+void *yk_arena_alloc(yk_arena *a, size_t count, size_t size, const char *what);
+void yk_arena_free(yk_arena *a);
+
+#endif
