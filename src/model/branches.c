@@ -22,13 +22,17 @@ struct yk_workspace {
     const yk_factors_ops *factors;
     const yk_lanes_ops *lanes;
     yk__key_parts parts;
-    yk_thread_pool *pool;             /* its threads; NULL: one. Owned by the network, if there is one */
-    float *z, *err;                   /* [max_batch] */
-    float *sum[YK__MAX_BRANCHES];     /* [max_batch][width] of each fm branch */
-    uint32_t *key;                    /* of the batch, if there are several threads */
-    float *value[YK__MAX_TABLES + 1]; /* gradients of its keys, for each table, then for linear */
-    size_t key_cap, value_cap[YK__MAX_TABLES + 1];
-    yk_merger pairs[YK__MAX_TABLES + 1]; /* the same as lists; they borrow their arrays */
+    yk_thread_pool *pool;         /* its threads; NULL: one. Owned by the network, if there is one */
+    float *z, *err;               /* [max_batch] */
+    float *sum[YK__MAX_BRANCHES]; /* [max_batch][width] of each fm branch */
+    uint32_t *key;                /* of the batch */
+    size_t key_cap;
+    struct {
+        float *value; /* gradients of the keys */
+        float *read;  /* copies of their parameters */
+        size_t value_cap, read_cap;
+    } keyed[YK__MAX_TABLES + 1];         /* for each table */
+    yk_merger pairs[YK__MAX_TABLES + 1]; /* key and value as lists; they borrow their arrays */
     float *rows;       /* [wave][fields * width] the input of the network, or its gradient */
     yk_workspace *net; /* that of the network */
     yk__branch_hooks hooks;
@@ -36,12 +40,13 @@ struct yk_workspace {
     bool training;
     const yk_view *view;
     const yk_batch *batch;
-    const yk_batch *entries;         /* the same rows, with the keys of `view` */
-    bool copies;                     /* training, and others may change the parameters: they are copied */
-    float *read[YK__MAX_TABLES + 1]; /* the copies, like `value` */
-    size_t read_cap[YK__MAX_TABLES + 1];
-    float *spare; /* order_by_line() */
-    size_t spare_cap;
+    const yk_batch *entries; /* the same rows, with the keys of `view` */
+    bool copies;             /* training, and others may change the parameters: they are copied */
+    struct {
+        uint32_t *key;
+        float *value, *read;
+        size_t key_cap, value_cap, read_cap;
+    } ordered; /* the gradient of linear: order_by_line() */
     yk_view copy[YK_MAX_GROUPS];
     float bias;
 };
@@ -55,35 +60,31 @@ static void workspace_fini(yk_workspace *w)
     yk__key_parts_fini(&w->parts);
     free(w->key);
     for (int i = 0; i <= YK__MAX_TABLES; i++) {
-        free(w->value[i]);
-        free(w->read[i]);
+        free(w->keyed[i].value);
+        free(w->keyed[i].read);
     }
-    free(w->spare);
+    free(w->ordered.key);
+    free(w->ordered.value);
+    free(w->ordered.read);
 }
 
 /* ---- gradients of keys ---- */
 
-/* If a thread is alone, its keys are those of the batch, and their zeros become the gradient of linear. */
+/* Each with space for the bias. */
 static yk_status reserve_gradients(yk_workspace *w)
 {
     const yk__branches *m = w->m;
     yk_status st = yk__key_parts_number(&w->parts);
-    size_t first;
-    const yk_merger *own = w->parts.used == 1 ? yk__key_parts_own(&w->parts, 0, &first) : NULL;
     const size_t n = w->parts.n;
-    if (!st && !own)
+    if (!st)
         st = YK_RESERVE(w->key, w->key_cap, n + 1, "the keys of a batch");
-    for (int i = 0; !st && i < m->ntables + m->linear; i++) {
-        const uint32_t width = i < m->ntables ? m->table[i].width : 1;
-        const bool borrowed = own && i == m->ntables;
-        if (!borrowed)
-            st = YK_RESERVE(w->value[i], w->value_cap[i], n * width + 1, "the gradient of a batch");
+    for (int i = 0; !st && i < m->nkeyed; i++) {
+        const uint32_t width = m->table[i].width;
+        st = YK_RESERVE(w->keyed[i].value, w->keyed[i].value_cap, (n + 1) * width, "the gradient of a batch");
         if (!st && w->copies)
-            st = YK_RESERVE(w->read[i], w->read_cap[i], (n + 1) * width, "the parameters of a batch");
-        w->pairs[i] = (yk_merger){.n = n,
-                                  .width = width,
-                                  .key = own ? own->key : w->key,
-                                  .value = borrowed ? own->value : w->value[i]};
+            st = YK_RESERVE(w->keyed[i].read, w->keyed[i].read_cap, (n + 1) * width,
+                            "the parameters of a batch");
+        w->pairs[i] = (yk_merger){.n = n, .width = width, .key = w->key, .value = w->keyed[i].value};
     }
     return st;
 }
@@ -94,9 +95,8 @@ static yk_status reserve_gradients(yk_workspace *w)
 static void copy_parameters(yk_workspace *w, int me)
 {
     const yk__branches *m = w->m;
-    for (int i = 0; i < m->ntables + m->linear; i++)
-        yk__key_parts_copy(&w->parts, me, &w->view[i < m->ntables ? m->table[i].group : 0], w->pairs[i].width,
-                           w->read[i]);
+    for (int i = 0; i < m->nkeyed; i++)
+        yk__key_parts_copy(&w->parts, me, &w->view[m->table[i].group], m->table[i].width, w->keyed[i].read);
 }
 
 /* From now on, the pass reads the copies. So the parameters of a key are read once, not for each entry: others write to the cache
@@ -106,10 +106,9 @@ static yk_status use_copies(yk_workspace *w)
     const yk__branches *m = w->m;
     yk_status st = yk__key_parts_renumber(&w->parts);
     copy_parameters(w, 0);
-    for (int g = 0; g < m->model.ngroups; g++)
-        w->copy[g] = w->view[g];
-    for (int i = 0; i < m->ntables + m->linear; i++)
-        w->copy[i < m->ntables ? m->table[i].group : 0] = (yk_view){.w = w->read[i]};
+    memcpy(w->copy, w->view, (size_t)m->model.ngroups * sizeof *w->copy);
+    for (int i = 0; i < m->nkeyed; i++)
+        w->copy[m->table[i].group] = (yk_view){.w = w->keyed[i].read};
     w->view = w->copy;
     w->entries = w->parts.batch;
     return st;
@@ -163,12 +162,10 @@ static void clear_gradients(yk_workspace *w, int me)
 {
     size_t first;
     const yk_merger *own = yk__key_parts_own(&w->parts, me, &first);
-    const bool several = w->parts.used > 1;
-    if (several && w->copies)
+    if (w->parts.used > 1 && w->copies)
         copy_parameters(w, me);
-    if (several)
-        memcpy(w->key + first, own->key, own->n * sizeof *w->key);
-    for (int i = 0; i < w->m->ntables + (w->m->linear && several); i++)
+    memcpy(w->key + first, own->key, own->n * sizeof *w->key);
+    for (int i = 0; i < w->m->nkeyed; i++)
         memset(w->pairs[i].value + first * w->pairs[i].width, 0, own->n * w->pairs[i].width * sizeof(float));
 }
 
@@ -279,7 +276,7 @@ static int threads_of(const yk_model *model, size_t max_batch)
 {
     const yk__branches *m = (const yk__branches *)model;
     const int threads = model->shape.threads > 1 ? model->shape.threads : 1;
-    const size_t most = max_batch / MIN_ROWS > 1 && m->ntables ? max_batch / MIN_ROWS : 1;
+    const size_t most = max_batch / MIN_ROWS > 1 && m->nkeyed ? max_batch / MIN_ROWS : 1;
     if (m->net)
         return yk_net_ops.threads(&m->net->model, max_batch);
     return (size_t)threads < most ? threads : (int)most;
@@ -342,7 +339,7 @@ static YK_RACY void add_margins(yk_workspace *w, size_t begin, size_t end)
 static void begin_pass(void *workspace, int me, int all)
 {
     yk_workspace *w = workspace;
-    const bool keys = w->training && w->m->ntables;
+    const bool keys = w->training && w->m->nkeyed;
     size_t begin, end;
     yk__key_parts_rows(&w->parts, me, &begin, &end);
     if (keys)
@@ -369,12 +366,12 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
     w->view = v;
     w->batch = w->entries = b;
     w->training = training;
-    w->copies = training && m->ntables && v->shared;
+    w->copies = training && m->nkeyed && v->shared;
     w->bias = bias == UINT32_MAX ? 0.0f : v->w[yk_view_at(v, bias)];
     const bool all = m->net || 4 * b->n >= (size_t)w->parts.threads * MIN_ROWS;
     yk__key_parts_begin(&w->parts, b, all ? w->parts.threads : 1);
     yk_thread_pool_run(pool_of(w), begin_pass, w);
-    yk_status st = training && m->ntables ? reserve_gradients(w) : YK_OK;
+    yk_status st = training && m->nkeyed ? reserve_gradients(w) : YK_OK;
     if (!st && w->copies && w->parts.used == 1 && !(st = use_copies(w)))
         add_margins(w, 0, b->n);
     if (st)
@@ -400,41 +397,35 @@ static void add_bias(yk_workspace *w, uint32_t bias)
     for (size_t i = 0; i < w->batch->n; i++)
         all += w->err[i];
     if (w->copies)
-        w->read[w->m->ntables][p->n] = w->bias;
+        w->keyed[w->m->ntables].read[p->n] = w->bias;
     p->key[p->n] = bias;
     p->value[p->n++] = all;
 }
 
 /* Orders the gradient of linear by cache line of parameters, the most frequent lines first. Other threads write to these lines
  * all the time, so an update then takes each of them once, not once for each of its keys. */
-static yk_status order_by_line(yk_workspace *w)
+static yk_status order_by_line(yk_workspace *w, yk_group_grad *linear)
 {
     enum { KEYS = 16, LINES = 1024 }; /* of a line; the last one stands for all others */
-    const int i = w->m->ntables;
-    const yk_merger from = w->pairs[i];
+    yk_merger *pairs = &w->pairs[w->m->ntables];
     uint32_t next[LINES + 1] = {0};
-    if (YK_RESERVE(w->key, w->key_cap, from.n, "the keys of a batch") ||
-        YK_RESERVE(w->value[i], w->value_cap[i], from.n, "the gradient of a batch") ||
-        YK_RESERVE(w->spare, w->spare_cap, from.n, "the parameters of a batch"))
+    if (YK_RESERVE(w->ordered.key, w->ordered.key_cap, pairs->n, "the keys of a batch") ||
+        YK_RESERVE(w->ordered.value, w->ordered.value_cap, pairs->n, "the gradient of a batch") ||
+        YK_RESERVE(w->ordered.read, w->ordered.read_cap, pairs->n, "the parameters of a batch"))
         return YK_ESYSTEM;
-    for (size_t k = 0; k < from.n; k++)
-        next[(from.key[k] / KEYS < LINES ? from.key[k] / KEYS : LINES - 1) + 1]++;
+    for (size_t k = 0; k < pairs->n; k++)
+        next[(pairs->key[k] / KEYS < LINES ? pairs->key[k] / KEYS : LINES - 1) + 1]++;
     for (size_t line = 1; line < LINES; line++)
         next[line] += next[line - 1];
-    for (size_t k = 0; k < from.n; k++) {
-        const uint32_t at = next[from.key[k] / KEYS < LINES ? from.key[k] / KEYS : LINES - 1]++;
-        w->key[at] = from.key[k];
-        w->value[i][at] = from.value[k];
-        w->spare[at] = w->read[i][k];
+    for (size_t k = 0; k < pairs->n; k++) {
+        const uint32_t at = next[pairs->key[k] / KEYS < LINES ? pairs->key[k] / KEYS : LINES - 1]++;
+        w->ordered.key[at] = pairs->key[k];
+        w->ordered.value[at] = pairs->value[k];
+        w->ordered.read[at] = linear->read[k];
     }
-    w->pairs[i].key = w->key;
-    w->pairs[i].value = w->value[i];
-    float *read = w->read[i];
-    const size_t cap = w->read_cap[i];
-    w->read[i] = w->spare;
-    w->read_cap[i] = w->spare_cap;
-    w->spare = read;
-    w->spare_cap = cap;
+    pairs->key = w->ordered.key;
+    pairs->value = w->ordered.value;
+    linear->read = w->ordered.read;
     return YK_OK;
 }
 
@@ -446,22 +437,18 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
     if ((out->status = forward(w, v, b, true, &out->loss)))
         return;
     out->pool = pool_of(w);
-    if (m->ntables)
+    if (m->nkeyed)
         yk_thread_pool_run(out->pool, add_gradients, w);
-    for (int i = 0; i < m->ntables; i++)
-        out->group[m->table[i].group] =
-            (yk_group_grad){.pairs = &w->pairs[i], .read = w->copies ? w->read[i] : NULL};
-    if (m->linear && m->ntables) {
-        if (bias != UINT32_MAX)
-            add_bias(w, bias);
-        if (w->copies && w->parts.used == 1 && (out->status = order_by_line(w)))
-            return;
-        out->group[0] =
-            (yk_group_grad){.pairs = &w->pairs[m->ntables], .read = w->copies ? w->read[m->ntables] : NULL};
-    } else if (m->linear) {
+    else
         out->group[0] =
             (yk_group_grad){.rows = *b, .err = w->err, .bias = bias != UINT32_MAX, .bias_key = bias};
-    }
+    if (m->nkeyed && bias != UINT32_MAX)
+        add_bias(w, bias);
+    for (int i = 0; i < m->nkeyed; i++)
+        out->group[m->table[i].group] =
+            (yk_group_grad){.pairs = &w->pairs[i], .read = w->copies ? w->keyed[i].read : NULL};
+    if (m->nkeyed && m->linear && w->copies && w->parts.used == 1)
+        out->status = order_by_line(w, &out->group[0]);
     if (m->net)
         out->group[m->net_group].dense = yk__net_branch_gradient(w->net);
 }

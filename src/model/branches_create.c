@@ -44,10 +44,12 @@ static yk_status add_groups(yk__branches *m)
     const size_t dim = o->shape.dim;
     const bool bias = m->linear && o->shape.bias;
     const uint64_t keys = dim + bias;
-    if (m->linear + m->ntables + (m->net != NULL) > YK_MAX_GROUPS)
+    m->nkeyed = m->ntables ? m->ntables + m->linear : 0;
+    if (m->nkeyed + (m->net != NULL) > YK_MAX_GROUPS)
         return yk_fail(YK_EUSAGE, "--model: too many embedding tables: let branches share one with name=v");
     o->bias_key = bias ? (uint32_t)dim : UINT32_MAX;
     if (m->linear) {
+        m->table[m->ntables] = (yk__vectors){.name = "linear", .width = 1};
         yk_model_add_group(o, (yk_group){.name = "linear", .keyed = true, .keys = keys});
         o->tensor[o->ntensors++] = (yk_model_tensor){"linear.weight", 2, {1, dim}, dim};
     }
