@@ -35,7 +35,7 @@ struct yk_workspace {
     yk_merger pairs[YK__MAX_TABLES + 1]; /* key and value as lists; they borrow their arrays */
     float *rows;       /* [wave][fields * width] the input of the network, or its gradient */
     yk_workspace *net; /* that of the network */
-    yk__branch_hooks hooks;
+    yk__branch_net branch;
     /* the current pass */
     bool training;
     const yk_view *view;
@@ -288,9 +288,10 @@ static yk_status create_network(yk_workspace *w, size_t max_batch)
     yk_status st = yk_workspace_create(&m->net->model, max_batch, &w->net);
     if (st)
         return st;
-    w->pool = yk__net_branch_pool(w->net);
-    w->hooks = (yk__branch_hooks){load, loss_gradient, input_gradient, finish_wave, w};
-    w->rows = yk_arena_alloc(&w->memory, yk__net_branch_division(w->net)->wave * YK_LANES,
+    w->branch =
+        yk__net_connect(w->net, &(yk__branch_hooks){load, loss_gradient, input_gradient, finish_wave, w});
+    w->pool = w->branch.pool;
+    w->rows = yk_arena_alloc(&w->memory, w->branch.division.wave * YK_LANES,
                              m->net->model.shape.dim * sizeof(float), "the input of a network");
     return YK_OK;
 }
@@ -377,8 +378,8 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
     if (st)
         return st;
     if (m->net)
-        yk__net_branch_pass(w->net, &w->hooks, v[m->net_group].w, b, training);
-    const size_t chunk = m->net ? yk__net_branch_division(w->net)->chunk * YK_LANES : b->n;
+        yk__net_pass(w->net, b, v[m->net_group].w, training, NULL);
+    const size_t chunk = m->net ? w->branch.division.chunk * YK_LANES : b->n;
     *loss = 0.0;
     for (size_t at = 0; at < b->n; at += chunk) { /* in the order of one thread */
         yk_batch some = *b;
@@ -450,7 +451,7 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
     if (m->nkeyed && m->linear && w->copies && w->parts.used == 1)
         out->status = order_by_line(w, &out->group[0]);
     if (m->net)
-        out->group[m->net_group].dense = yk__net_branch_gradient(w->net);
+        out->group[m->net_group].dense = w->branch.grad;
 }
 
 static void predict(const yk_model *model, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,

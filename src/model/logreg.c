@@ -35,7 +35,6 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     yk_model *m = yk_alloc(1, sizeof *m, "the model");
     if (!m)
         return YK_ESYSTEM;
-    m->ops = &yk_logreg_ops;
     m->shape = *shape;
     m->shape.classes = 2;
     yk_model_add_group(m, (yk_group){.name = "linear",
@@ -48,14 +47,6 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     m->tensor[1] = (yk_model_tensor){"0.bias", 1, {1}, 1, .offset = shape->dim, .bias = true};
     *out = m;
     return YK_OK;
-}
-
-static yk_status create_linear(const char *text, const yk_model_shape *shape, yk_model **out)
-{
-    yk_status st = create(text, shape, out);
-    if (!st)
-        (*out)->ops = &yk_linear_model_ops;
-    return st;
 }
 
 static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_batch)
@@ -136,27 +127,13 @@ static bool predict_unchecked(const yk_model *m, yk_workspace *w, const yk_view 
     return true;
 }
 
-const yk_model_ops yk_logreg_ops = {.name = "logreg",
-                                    .input = YK_INPUT_BOTH,
-                                    .linear = true,
-                                    .loss = "logistic",
-                                    .own_loss = true,
-                                    .create = create,
-                                    .workspace_bytes = sizeof(yk_workspace),
-                                    .workspace_init = workspace_init,
-                                    .grad = grad,
-                                    .predict = predict,
-                                    .predict_unchecked = predict_unchecked,
+/* Of both models. */
+#define COMMON                                                                                               \
+    .input = YK_INPUT_BOTH, .linear = true, .create = create, .workspace_bytes = sizeof(yk_workspace),       \
+    .workspace_init = workspace_init, .grad = grad, .predict = predict,                                      \
+    .predict_unchecked = predict_unchecked
+
+const yk_model_ops yk_logreg_ops = {COMMON, .name = "logreg", .loss = "logistic", .own_loss = true,
                                     .burst = burst};
 
-const yk_model_ops yk_linear_model_ops = {.name = "linear",
-                                          .input = YK_INPUT_BOTH,
-                                          .linear = true,
-                                          .loss = "squared",
-                                          .one_output = true,
-                                          .create = create_linear,
-                                          .workspace_bytes = sizeof(yk_workspace),
-                                          .workspace_init = workspace_init,
-                                          .grad = grad,
-                                          .predict = predict,
-                                          .predict_unchecked = predict_unchecked};
+const yk_model_ops yk_linear_model_ops = {COMMON, .name = "linear", .loss = "squared", .one_output = true};

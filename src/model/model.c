@@ -48,9 +48,13 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
     const yk_model_ops *ops = ops_of(name);
     yk_model_shape s = *shape;
     yk_status st = yk_model_loss(name, shape->loss, &s.loss);
-    if (!st && !(st = ops->create(name, &s, out)))
-        (*out)->loss = s.loss;
-    return st;
+    if (!st)
+        st = ops->create(name, &s, out);
+    if (st)
+        return st;
+    (*out)->ops = (*out)->ops ? (*out)->ops : ops;
+    (*out)->loss = s.loss;
+    return YK_OK;
 }
 
 /* A sum of branches has the same groups for all data, so the smallest possible one has them too. */

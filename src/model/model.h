@@ -96,6 +96,7 @@ typedef struct {
     const char *loss;          /* the default loss */
     bool own_loss;             /* it has no other */
     bool one_output; /* only losses of one output; otherwise the loss determines the number of outputs */
+    /* Sets all except `loss`, and `ops` if it is this table. */
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */
 

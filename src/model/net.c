@@ -174,7 +174,7 @@ static size_t chunk_of(const yk__net *net, size_t max_batch)
 
 /* Large networks are divided by layers, because their weights should be read once per chunk. Threads that share a block wait
  * for each other after each stage, so groups are as small as possible, and never larger than the work justifies. */
-yk__division yk__divide(const yk__net *net, size_t max_batch)
+static yk__division divide(const yk__net *net, size_t max_batch)
 {
     const size_t blocks = (max_batch + YK_LANES - 1) / YK_LANES, chunk = chunk_of(net, max_batch);
     const int threads = net->model.shape.threads > 1 ? net->model.shape.threads : 1;
@@ -296,7 +296,7 @@ static yk_status start_threads(yk_workspace *w)
 static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_batch)
 {
     w->net = (const yk__net *)m;
-    w->division = yk__divide(w->net, max_batch);
+    w->division = divide(w->net, max_batch);
     w->threads = w->division.groups * w->division.size;
     memcpy(w->layer, w->net->layer, sizeof w->layer);
     for (int i = 0; i < w->net->nlayers; i++) {
@@ -320,43 +320,16 @@ static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_b
 
 /* ---- functions of the model ---- */
 
-void yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const float *params,
-                         const yk_batch *batch, bool training)
+yk__branch_net yk__net_connect(yk_workspace *w, const yk__branch_hooks *hooks)
 {
-    w->hooks = hooks;
-    w->batch = batch;
-    w->params = params;
-    w->p = NULL;
-    w->training = training;
-    w->noise = training ? yk_batch_noise(batch) : 0;
-    yk__net_pass(w);
-}
-
-float *yk__net_branch_gradient(yk_workspace *w)
-{
-    return w->grad;
-}
-
-yk_thread_pool *yk__net_branch_pool(yk_workspace *w)
-{
-    return w->pool;
-}
-
-const yk__division *yk__net_branch_division(const yk_workspace *w)
-{
-    return &w->division;
+    w->hooks = *hooks;
+    return (yk__branch_net){w->grad, w->pool, w->division};
 }
 
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
-    w->batch = b;
-    w->params = v->w;
-    w->p = NULL;
-    w->training = true;
-    w->noise = yk_batch_noise(b);
-    if (b->n == 0) /* otherwise the first chunk overwrites it */
-        memset(w->grad, 0, m->nparams * sizeof *w->grad);
-    yk__net_pass(w);
+    (void)m;
+    yk__net_pass(w, b, v->w, true, NULL);
     if (v->in_flight > 1)
         damp(w, v->in_flight);
     *out = (yk_grad){.examples = b->n, .loss = w->loss, .group = {{.dense = w->grad}}, .pool = w->pool};
@@ -366,11 +339,7 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
                     double *loss)
 {
     (void)m;
-    w->batch = b;
-    w->params = v->w;
-    w->p = p;
-    w->training = false;
-    yk__net_pass(w);
+    yk__net_pass(w, b, v->w, false, p);
     if (loss)
         *loss += w->loss;
 }
@@ -378,13 +347,13 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
 static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out)
 {
     const yk__net *net = (const yk__net *)m;
-    const yk__division d = yk__divide(net, max_batch);
+    const yk__division d = divide(net, max_batch);
     return yk__net_describe(net, d.chunk * (size_t)d.groups, out);
 }
 
 static int threads(const yk_model *m, size_t max_batch)
 {
-    const yk__division d = yk__divide((const yk__net *)m, max_batch);
+    const yk__division d = divide((const yk__net *)m, max_batch);
     return d.groups * d.size;
 }
 

@@ -280,11 +280,17 @@ typedef struct {
 yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
                          yk__net **out);
 
-/* One pass over a batch; `work` is a workspace of the network. */
-void yk__net_branch_pass(yk_workspace *work, const yk__branch_hooks *hooks, const float *params,
-                         const yk_batch *batch, bool training);
-float *yk__net_branch_gradient(yk_workspace *work);      /* of the last pass; [nparams] */
-yk_thread_pool *yk__net_branch_pool(yk_workspace *work); /* its threads; NULL: one */
-const yk__division *yk__net_branch_division(const yk_workspace *work);
+/* What the network provides. */
+typedef struct {
+    float *grad;          /* [nparams] of the last pass */
+    yk_thread_pool *pool; /* NULL: one thread */
+    yk__division division;
+} yk__branch_net;
+
+/* From now on, the passes of this workspace of a network call the hooks. */
+yk__branch_net yk__net_connect(yk_workspace *work, const yk__branch_hooks *hooks);
+
+/* net_pass.c: a pass over a batch. p: see predict() in model.h; may be NULL. */
+void yk__net_pass(yk_workspace *work, const yk_batch *batch, const float *params, bool training, float *p);
 
 #endif

@@ -111,8 +111,8 @@ static void backward(const yk_workspace *w, yk__pass *ctx, int layer, progress *
 static void run_stages(yk_workspace *w, yk__pass *ctx, size_t first, progress *p)
 {
     const yk__net *net = w->net;
-    const yk__branch_hooks *hooks = w->hooks;
-    if (hooks)
+    const yk__branch_hooks *hooks = &w->hooks;
+    if (hooks->load)
         hooks->load(hooks->context, ctx, first);
     else
         yk__load_images(ctx, w->batch, first, w->noise);
@@ -121,7 +121,7 @@ static void run_stages(yk_workspace *w, yk__pass *ctx, size_t first, progress *p
         w->layer[i].ops->run(&w->layer[i], ctx, false);
         end_stage(ctx, p, yk__slot_forward(i));
     }
-    if (hooks)
+    if (hooks->loss)
         hooks->loss(hooks->context, ctx, first);
     else
         compute_loss(w, ctx, first);
@@ -129,7 +129,7 @@ static void run_stages(yk_workspace *w, yk__pass *ctx, size_t first, progress *p
     add_lap(p, &w->forward_ns);
     for (int i = net->nlayers - 1; w->training && i >= 0; i--)
         backward(w, ctx, i, p);
-    if (hooks && w->training)
+    if (hooks->input_gradient && w->training)
         hooks->input_gradient(hooks->context, ctx, first);
 }
 
@@ -180,7 +180,7 @@ static void pass(void *workspace, int me, int all)
     const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
     const yk__division *d = &w->division;
     yk_team *team =
-        d->by_blocks || w->hooks ? yk_thread_pool_team(w->pool) : NULL; /* a barrier after each wave */
+        d->by_blocks || w->hooks.finish ? yk_thread_pool_team(w->pool) : NULL; /* a barrier after each wave */
     yk__pass ctx = context_of(w, me);
     progress p = {0};
     if (me == 0 && w->training) {
@@ -197,10 +197,10 @@ static void pass(void *workspace, int me, int all)
             yk_team_barrier(team, me);
         if (d->by_blocks && w->training)
             finish_layers(w, me, &ctx, n, &p);
-        if (w->hooks && w->training)
-            w->hooks->finish(w->hooks->context, me, at * YK_LANES,
-                             last ? w->batch->n - at * YK_LANES : n * YK_LANES);
-        for (size_t b = 0; !w->hooks && me == 0 && b < n; b++)
+        if (w->hooks.finish && w->training)
+            w->hooks.finish(w->hooks.context, me, at * YK_LANES,
+                            last ? w->batch->n - at * YK_LANES : n * YK_LANES);
+        for (size_t b = 0; !w->hooks.loss && me == 0 && b < n; b++)
             w->loss += w->block_loss[b];
         add_lap(&p, &w->backward_ns);
         if (team && !last)
@@ -217,9 +217,16 @@ static void all_ready(yk_workspace *w)
     }
 }
 
-void yk__net_pass(yk_workspace *w)
+void yk__net_pass(yk_workspace *w, const yk_batch *batch, const float *params, bool training, float *p)
 {
+    w->batch = batch;
+    w->params = params;
+    w->training = training;
+    w->noise = training ? yk_batch_noise(batch) : 0;
+    w->p = p;
     w->loss = 0.0;
+    if (training && batch->n == 0) /* otherwise the first chunk overwrites it */
+        memset(w->grad, 0, w->net->model.nparams * sizeof *w->grad);
     yk_thread_pool_run(w->pool, pass, w);
     if (w->division.by_blocks && w->training && w->batch->n)
         all_ready(w);

@@ -27,8 +27,8 @@ struct yk_workspace {
     _Atomic uint64_t forward_ns, backward_ns; /* of one training pass in eight; another thread reads them */
     int threads;                              /* groups * size */
     yk_thread_pool *pool;                     /* owned: these threads; NULL: one */
+    yk__branch_hooks hooks;                   /* load is NULL: the network is the whole model */
     /* the current pass */
-    const yk__branch_hooks *hooks; /* NULL: the network is the whole model */
     const yk_batch *batch;
     const float *params;
     float *p; /* output: probabilities; may be NULL */
@@ -39,8 +39,5 @@ struct yk_workspace {
     yk_ready_hook *ready; /* may be NULL */
     void *ready_context;
 };
-
-yk__division yk__divide(const yk__net *net, size_t max_batch);
-void yk__net_pass(yk_workspace *w); /* over w->batch */
 
 #endif

@@ -44,7 +44,6 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     yk_model *m = yk_alloc(1, sizeof *m, "the model");
     if (!m)
         return YK_ESYSTEM;
-    m->ops = &yk_softmax_ops;
     m->shape = *shape;
     yk_model_add_group(m, (yk_group){.name = "linear", .keys = (1 + shape->dim) * leading_dimension(m)});
     m->outputs = shape->classes;
