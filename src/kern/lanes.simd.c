@@ -68,27 +68,35 @@ YK_ALWAYS_INLINE const float *at(const float *plane, size_t row, size_t y, size_
     return plane + y * row + x * YK_LANES + (size_t)q * YK_VW;
 }
 
-YK_ALWAYS_INLINE void max_pool_of(const yk_pool *p, size_t size, size_t stride)
+/* size, stride and average are constants in most calls. */
+YK_ALWAYS_INLINE void pool(const yk_pool *p, size_t size, size_t stride, bool average)
 {
+    const float scale = 1.0f / (float)(size * size);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (int q = 0; q < Q; q++) {
-                yk_vf max = yk_vload(at(p->x, p->x_row, y * stride, x * stride, q));
+                yk_vf out = average ? yk_vset(0.0f) : yk_vload(at(p->x, p->x_row, y * stride, x * stride, q));
                 for (size_t a = 0; a < size; a++)
                     for (size_t b = 0; b < size; b++) {
                         yk_vf v = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q));
-                        max = yk_vselect((v > max) | (v != v), v, max); /* NaN stays NaN */
+                        out =
+                            average ? out + v : yk_vselect((v > out) | (v != v), v, out); /* NaN stays NaN */
                     }
-                yk_vstore((float *)at(p->out, p->y_row, y, x, q), max);
+                yk_vstore((float *)at(p->out, p->y_row, y, x, q), average ? out * scale : out);
             }
 }
 
 static void max_pool(const yk_pool *p)
 {
     if (p->size == 2 && p->stride == 2)
-        max_pool_of(p, 2, 2);
+        pool(p, 2, 2, false);
     else
-        max_pool_of(p, p->size, p->stride);
+        pool(p, p->size, p->stride, false);
+}
+
+static void average_pool(const yk_pool *p)
+{
+    pool(p, p->size, p->stride, true);
 }
 
 /* Whether every pixel is in exactly one window: then gradients are written instead of added to zeros. */
@@ -104,20 +112,25 @@ static void clear(const yk_pool *p)
         memset(p->out + y * p->dx_row, 0, p->width * YK_LANES * sizeof *p->out);
 }
 
-YK_ALWAYS_INLINE void max_pool_back_of(const yk_pool *p, size_t size, size_t stride, bool add)
+YK_ALWAYS_INLINE void pool_back(const yk_pool *p, size_t size, size_t stride, bool average, bool add)
 {
+    const float scale = 1.0f / (float)(size * size);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (int q = 0; q < Q; q++) {
-                yk_vf max = yk_vload(at(p->y, p->y_row, y, x, q)),
-                      grad = yk_vload(at(p->dy, p->dy_row, y, x, q));
+                yk_vf max = average ? yk_vset(0.0f) : yk_vload(at(p->y, p->y_row, y, x, q)),
+                      grad = yk_vload(at(p->dy, p->dy_row, y, x, q)) * (average ? scale : 1.0f);
                 for (size_t a = 0; a < size; a++)
                     for (size_t b = 0; b < size; b++) {
-                        yk_vi here = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q)) == max;
                         float *dx = (float *)at(p->out, p->dx_row, y * stride + a, x * stride + b, q);
-                        yk_vf part = yk_vselect(here, grad, yk_vset(0.0f));
+                        yk_vf part = grad;
+                        if (!average) {
+                            yk_vi here =
+                                yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q)) == max;
+                            part = yk_vselect(here, grad, yk_vset(0.0f));
+                            grad = yk_vselect(here, yk_vset(0.0f), grad);
+                        }
                         yk_vstore(dx, add ? yk_vload(dx) + part : part);
-                        grad = yk_vselect(here, yk_vset(0.0f), grad);
                     }
             }
 }
@@ -125,45 +138,21 @@ YK_ALWAYS_INLINE void max_pool_back_of(const yk_pool *p, size_t size, size_t str
 static void max_pool_back(const yk_pool *p)
 {
     if (tiled(p) && p->size == 2) {
-        max_pool_back_of(p, 2, 2, false);
+        pool_back(p, 2, 2, false, false);
     } else if (tiled(p)) {
-        max_pool_back_of(p, p->size, p->stride, false);
+        pool_back(p, p->size, p->stride, false, false);
     } else {
         clear(p);
-        max_pool_back_of(p, p->size, p->stride, true);
+        pool_back(p, p->size, p->stride, false, true);
     }
-}
-
-static void average_pool(const yk_pool *p)
-{
-    const float scale = 1.0f / (float)(p->size * p->size);
-    for (size_t y = 0; y < p->out_height; y++)
-        for (size_t x = 0; x < p->out_width; x++)
-            for (int q = 0; q < Q; q++) {
-                yk_vf sum = yk_vset(0.0f);
-                for (size_t a = 0; a < p->size; a++)
-                    for (size_t b = 0; b < p->size; b++)
-                        sum += yk_vload(at(p->x, p->x_row, y * p->stride + a, x * p->stride + b, q));
-                yk_vstore((float *)at(p->out, p->y_row, y, x, q), sum * scale);
-            }
 }
 
 static void average_pool_back(const yk_pool *p)
 {
-    const float scale = 1.0f / (float)(p->size * p->size);
     const bool add = !tiled(p);
     if (add)
         clear(p);
-    for (size_t y = 0; y < p->out_height; y++)
-        for (size_t x = 0; x < p->out_width; x++)
-            for (int q = 0; q < Q; q++) {
-                yk_vf grad = yk_vload(at(p->dy, p->dy_row, y, x, q)) * scale;
-                for (size_t a = 0; a < p->size; a++)
-                    for (size_t b = 0; b < p->size; b++) {
-                        float *dx = (float *)at(p->out, p->dx_row, y * p->stride + a, x * p->stride + b, q);
-                        yk_vstore(dx, add ? yk_vload(dx) + grad : grad);
-                    }
-            }
+    pool_back(p, p->size, p->stride, true, add);
 }
 
 /* The bracket in the formula of yk_lrn, for vector i of channel c. */

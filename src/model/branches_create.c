@@ -2,6 +2,7 @@
 #include "model/branches.h"
 
 #include "base/mem.h"
+#include "model/models.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,17 +25,10 @@ static yk_status check(const char *text, const yk_model_shape *s)
     if (s->kind != YK_ROWS_SPARSE)
         return yk_fail(YK_EUSAGE, "--model %.60s needs sparse data; for dense data use logreg, or a network",
                        text);
-    if (s->classes > 2)
-        return yk_fail(YK_EDATA,
-                       "--model %.60s is for two classes, with the labels 0 and 1; the data has labels up to "
-                       "%u: use --model softmax, or change the labels",
-                       text, s->classes - 1);
-    if (s->dim > YK_MAX_FEATURES)
-        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", s->dim, YK_MAX_FEATURES);
     if (s->net.standardize || s->net.flip || s->net.crop)
         return yk_fail(YK_EUSAGE, "--standardize and --augment are for images; --model %.60s has sparse data",
                        text);
-    return YK_OK;
+    return yk__model_check(text, s);
 }
 
 /* Declares the parameter groups and tensors. */

@@ -129,29 +129,35 @@ static void forward(const yk__layer *l, const yk__pass *ctx)
     products(ctx, &t->forward, &w, l->count, l->x.block, l->y.block);
 }
 
-static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
+/* The gradient of the weights for a block of the chunk, still without its sum d. */
+static yk_block_outer outer_of(const yk__layer *l, const yk__pass *ctx, size_t block)
 {
     const yk__conv_group *g = ((const tables *)l->tables)->weight_gradient.group;
+    return (yk_block_outer){.p = g->pixels,
+                            .y = ctx->dx[l->out] + block * l->dy.block,
+                            .y_m = (int64_t)l->dy.channel,
+                            .y_p = g->c_p,
+                            .x = ctx->x[l->in] + block * l->x.block,
+                            .x_p = g->b_p,
+                            .x_k = g->b_k,
+                            .d_m = (int64_t)g->terms};
+}
+
+static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
+{
+    float *weights = ctx->grad + l->weights_offset, *biases = ctx->grad + l->biases_offset;
     /* Divided by filters, as the next layer divided its channels: dy is then in the cache of this thread. */
     size_t begin, end;
     yk__thread_range(ctx, l->count, l->count < 8 * (size_t)ctx->threads ? 1 : 4, &begin, &end);
     if (ctx->first_chunk) {
-        memset(ctx->grad + l->weights_offset + begin * g->terms, 0,
-               (end - begin) * g->terms * sizeof *ctx->grad);
-        memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
+        memset(weights + begin * l->fan_in, 0, (end - begin) * l->fan_in * sizeof *weights);
+        memset(biases + begin, 0, (end - begin) * sizeof *biases);
     }
     for (size_t b = 0; b < ctx->blocks; b++) {
-        yk_block_outer w = {.p = g->pixels,
-                            .y = ctx->dx[l->out] + b * l->dy.block,
-                            .y_m = (int64_t)l->dy.channel,
-                            .y_p = g->c_p,
-                            .x = ctx->x[l->in] + b * l->x.block,
-                            .x_p = g->b_p,
-                            .x_k = g->b_k,
-                            .d = ctx->grad + l->weights_offset,
-                            .d_m = (int64_t)g->terms};
-        ctx->block->outer(&w, begin, end, 0, g->terms);
-        ctx->block->sum(&w, begin, end, ctx->grad + l->biases_offset);
+        yk_block_outer w = outer_of(l, ctx, b);
+        w.d = weights;
+        ctx->block->outer(&w, begin, end, 0, l->fan_in);
+        ctx->block->sum(&w, begin, end, biases);
     }
 }
 
@@ -164,35 +170,27 @@ static float *sums_of(const yk__layer *l, size_t block)
 
 static void store_sums(const yk__layer *l, const yk__pass *ctx)
 {
-    const yk__conv_group *g = ((const tables *)l->tables)->weight_gradient.group;
-    const size_t pieces = yk_block_pieces(g->pixels);
+    const size_t pixels = l->out_edge.height * l->out_edge.width, pieces = yk_block_pieces(pixels);
     const bool by_piece = pieces >= (size_t)ctx->threads;
     size_t piece = 0, piece_end = pieces, begin = 0, end = l->count;
     yk__thread_range(ctx, by_piece ? pieces : l->count, 1, by_piece ? &piece : &begin,
                      by_piece ? &piece_end : &end);
-    const bool biases = !by_piece || piece_end == pieces;
     for (size_t b = 0; b < ctx->blocks; b++) {
-        float *sums = sums_of(l, ctx->in_wave + b);
-        yk_block_outer w = {.y = ctx->dx[l->out] + b * l->dy.block,
-                            .y_m = (int64_t)l->dy.channel,
-                            .x = ctx->x[l->in] + b * l->x.block,
-                            .x_k = g->b_k,
-                            .d_m = (int64_t)g->terms};
+        float *sums = sums_of(l, ctx->in_wave + b), *biases = sums + pieces * l->weights;
+        const yk_block_outer all = outer_of(l, ctx, b);
         for (size_t i = piece; i < piece_end; i++) {
-            const size_t p = yk_block_piece(g->pixels, i);
-            w.p = yk_block_piece(g->pixels, i + 1) - p;
-            w.y_p = g->c_p + p;
-            w.x_p = g->b_p + p;
+            const size_t p = yk_block_piece(pixels, i);
+            yk_block_outer w = all;
+            w.p = yk_block_piece(pixels, i + 1) - p;
+            w.y_p += p;
+            w.x_p += p;
             w.d = sums + i * l->weights;
-            memset(w.d + begin * g->terms, 0, (end - begin) * g->terms * sizeof *w.d);
-            ctx->block->outer(&w, begin, end, 0, g->terms);
+            memset(w.d + begin * l->fan_in, 0, (end - begin) * l->fan_in * sizeof *w.d);
+            ctx->block->outer(&w, begin, end, 0, l->fan_in);
         }
-        w.p = g->pixels;
-        w.y_p = g->c_p;
-        sums += pieces * l->weights;
-        if (biases) {
-            memset(sums + begin, 0, (end - begin) * sizeof *sums);
-            ctx->block->sum(&w, begin, end, sums);
+        if (piece_end == pieces) {
+            memset(biases + begin, 0, (end - begin) * sizeof *biases);
+            ctx->block->sum(&all, begin, end, biases);
         }
     }
 }
@@ -210,7 +208,7 @@ static void add_sums(const yk__pass *ctx, const float *sums, size_t n, size_t st
 
 static void finish(const yk__layer *l, const yk__pass *ctx)
 {
-    const size_t pieces = yk_block_pieces(((const tables *)l->tables)->weight_gradient.group->pixels);
+    const size_t pieces = yk_block_pieces(l->out_edge.height * l->out_edge.width);
     size_t begin, end, bias, bias_end;
     yk__thread_range(ctx, l->weights, 16, &begin, &end);
     yk__thread_range(ctx, l->biases, 16, &bias, &bias_end);

@@ -25,16 +25,10 @@ struct yk_workspace {
 
 static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
 {
-    if (shape->classes > 2)
-        return yk_fail(YK_EDATA,
-                       "%s is for two classes, with the labels 0 and 1; the data has labels up to %u: "
-                       "use --model softmax, or change the labels",
-                       text, shape->classes - 1);
-    if (shape->dim > YK_MAX_FEATURES)
-        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, YK_MAX_FEATURES);
-    yk_model *m = yk_alloc(1, sizeof *m, "the model");
+    yk_status st = yk__model_check(text, shape);
+    yk_model *m = st ? NULL : yk_alloc(1, sizeof *m, "the model");
     if (!m)
-        return YK_ESYSTEM;
+        return st ? st : YK_ESYSTEM;
     m->shape = *shape;
     m->shape.classes = 2;
     yk_model_add_group(m, (yk_group){.name = "linear",

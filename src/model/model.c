@@ -89,6 +89,18 @@ yk_status yk_model_parse(const char *text, yk_model_description *out)
     return st;
 }
 
+yk_status yk__model_check(const char *text, const yk_model_shape *shape)
+{
+    if (shape->classes > 2)
+        return yk_fail(YK_EDATA,
+                       "--model %.60s is for two classes, with the labels 0 and 1; the data has labels up to "
+                       "%u: use --model softmax, or change the labels",
+                       text, shape->classes - 1);
+    if (shape->dim > YK_MAX_FEATURES)
+        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, YK_MAX_FEATURES);
+    return YK_OK;
+}
+
 void yk_model_add_group(yk_model *m, yk_group group)
 {
     group.width = group.width ? group.width : 1;

@@ -7,4 +7,7 @@
 
 extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_linear_model_ops;
 
+/* YK_EDATA: there are more than two classes. YK_EUSAGE: too many columns. */
+yk_status yk__model_check(const char *text, const yk_model_shape *shape);
+
 #endif
