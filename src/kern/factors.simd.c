@@ -51,6 +51,17 @@ INLINE row row_of(const yk_batch *b, size_t i)
                  (size_t)(rows->start[b->pick[i] + 1] - s)};
 }
 
+/* Calls f(width, ...) with a width that is a constant, if it is a common one. */
+#define WITH_WIDTH(f, width, ...)                                                                            \
+    do {                                                                                                     \
+        if ((width) == 8)                                                                                    \
+            f(8, __VA_ARGS__);                                                                               \
+        else if ((width) == 16)                                                                              \
+            f(16, __VA_ARGS__);                                                                              \
+        else                                                                                                 \
+            f(width, __VA_ARGS__);                                                                           \
+    } while (0)
+
 /* ---- interactions ---- */
 
 /* Columns j .. j + WIDE of a row: their sum, and the sum over them of sum^2 - squares, by lane. */
@@ -92,7 +103,7 @@ INLINE float interact_one(const yk_view *v, uint32_t width, const row *r, uint32
     return s * s - q;
 }
 
-INLINE void interact_rows(const yk_view *v, uint32_t width, const yk_batch *b, float *sum, float *z)
+INLINE void interact_rows(uint32_t width, const yk_view *v, const yk_batch *b, float *sum, float *z)
 {
     for (size_t i = 0; i < b->n; i++) {
         const row r = row_of(b, i);
@@ -112,15 +123,10 @@ INLINE void interact_rows(const yk_view *v, uint32_t width, const yk_batch *b, f
 
 static YK_RACY void interact(const yk_view *v, uint32_t width, const yk_batch *b, float *sum, float *z)
 {
-    if (width == 8)
-        interact_rows(v, 8, b, sum, z);
-    else if (width == 16)
-        interact_rows(v, 16, b, sum, z);
-    else
-        interact_rows(v, width, b, sum, z);
+    WITH_WIDTH(interact_rows, width, v, b, sum, z);
 }
 
-INLINE void interact_grad_rows(const yk_view *v, uint32_t width, const yk_batch *b, const float *sum,
+INLINE void interact_grad_rows(uint32_t width, const yk_view *v, const yk_batch *b, const float *sum,
                                const float *err, const uint32_t *slot, float *grad)
 {
     for (size_t i = 0; i < b->n; i++, sum += width) {
@@ -142,12 +148,7 @@ INLINE void interact_grad_rows(const yk_view *v, uint32_t width, const yk_batch 
 static YK_RACY void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, const float *sum,
                                   const float *err, const uint32_t *slot, float *grad)
 {
-    if (width == 8)
-        interact_grad_rows(v, 8, b, sum, err, slot, grad);
-    else if (width == 16)
-        interact_grad_rows(v, 16, b, sum, err, slot, grad);
-    else
-        interact_grad_rows(v, width, b, sum, err, slot, grad);
+    WITH_WIDTH(interact_grad_rows, width, v, b, sum, err, slot, grad);
 }
 
 /* ---- embeddings ---- */
@@ -162,7 +163,7 @@ INLINE void add(float *to, const float *from, float x, uint32_t width)
         to[j] += x * from[j];
 }
 
-INLINE void embed_rows(const yk_view *v, uint32_t width, const yk_batch *b, size_t fields, float *out)
+INLINE void embed_rows(uint32_t width, const yk_view *v, const yk_batch *b, size_t fields, float *out)
 {
     memset(out, 0, b->n * fields * width * sizeof *out);
     for (size_t i = 0; i < b->n; i++, out += fields * width) {
@@ -176,12 +177,7 @@ INLINE void embed_rows(const yk_view *v, uint32_t width, const yk_batch *b, size
 
 static YK_RACY void embed(const yk_view *v, uint32_t width, const yk_batch *b, size_t fields, float *out)
 {
-    if (width == 8)
-        embed_rows(v, 8, b, fields, out);
-    else if (width == 16)
-        embed_rows(v, 16, b, fields, out);
-    else
-        embed_rows(v, width, b, fields, out);
+    WITH_WIDTH(embed_rows, width, v, b, fields, out);
 }
 
 INLINE void embed_grad_rows(uint32_t width, const yk_batch *b, size_t fields, const float *d,
@@ -199,12 +195,7 @@ INLINE void embed_grad_rows(uint32_t width, const yk_batch *b, size_t fields, co
 static void embed_grad(uint32_t width, const yk_batch *b, size_t fields, const float *d, const uint32_t *slot,
                        float *grad)
 {
-    if (width == 8)
-        embed_grad_rows(8, b, fields, d, slot, grad);
-    else if (width == 16)
-        embed_grad_rows(16, b, fields, d, slot, grad);
-    else
-        embed_grad_rows(width, b, fields, d, slot, grad);
+    WITH_WIDTH(embed_grad_rows, width, b, fields, d, slot, grad);
 }
 
 const yk_factors_ops YK_ISA_NAME(yk_factors) = {interact, interact_grad, embed, embed_grad};

@@ -79,19 +79,9 @@ void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track
     }
 }
 
-/* Bytes that a layer reads and writes: per image, and once per call. */
-static void bytes_of(const yk__layer *l, bool back, double *image, double *call)
-{
-    const double in = 4.0 * (double)yk__edge_size(&l->in_edge),
-                 out = 4.0 * (double)yk__edge_size(&l->out_edge);
-    const double weights = 4.0 * (double)(l->weights + l->biases);
-    *image =
-        back ? in + out + (l->no_input_gradient ? 0.0 : in) : in + out; /* back: reads x and dy, writes dx */
-    *call = back ? 3.0 * weights : weights; /* back: reads weights, reads and writes their gradient */
-}
-
-static void fill(const yk__profile *p, int slot, const char *text, const char *pass, const yk__edge *e,
-                 double flops, double image, double call, yk_profile_line *out)
+/* image, call: bytes that are read and written per image, and once per call. Returns the next line. */
+static yk_profile_line *fill(const yk__profile *p, int slot, const char *text, const char *pass,
+                             const yk__edge *e, double flops, double image, double call, yk_profile_line *out)
 {
     const double images = (double)p->slot[slot].blocks * YK_LANES, calls = (double)p->slot[slot].calls;
     *out = (yk_profile_line){.pass = pass,
@@ -102,26 +92,26 @@ static void fill(const yk__profile *p, int slot, const char *text, const char *p
                              .flops = flops * images,
                              .bytes = image * images + call * calls};
     snprintf(out->text, sizeof out->text, "%s", text);
+    return out + 1;
 }
 
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out)
 {
     const yk__edge *first = &net->edge[0], *last = &net->edge[net->nedges - 1];
-    int n = 0;
-    fill(p, 0, net->is_branch ? "embed" : "input", "forward", first, 0.0, 5.0 * (double)yk__edge_size(first),
-         0.0, &out[n++]);
-    fill(p, yk__slot_loss(net), loss_of(net), "forward", last, 0.0, 8.0 * (double)yk__edge_size(last), 0.0,
-         &out[n++]);
+    yk_profile_line *to = fill(p, 0, net->is_branch ? "embed" : "input", "forward", first, 0.0,
+                               5.0 * (double)yk__edge_size(first), 0.0, out);
+    to = fill(p, yk__slot_loss(net), loss_of(net), "forward", last, 0.0, 8.0 * (double)yk__edge_size(last),
+              0.0, to);
     for (int i = 0; i < net->nlayers; i++) {
         const yk__layer *l = &net->layer[i];
-        double image, call;
-        bytes_of(l, false, &image, &call);
-        fill(p, yk__slot_forward(i), l->text, "forward", &l->out_edge, l->flops, image, call, &out[n++]);
-        bytes_of(l, true, &image, &call);
-        fill(p, yk__slot_backward(net, i), l->text, "backward", &l->out_edge, flops_back(l), image, call,
-             &out[n++]);
+        const double x = 4.0 * (double)yk__edge_size(&l->in_edge),
+                     y = 4.0 * (double)yk__edge_size(&l->out_edge), dx = l->no_input_gradient ? 0.0 : x,
+                     weights = 4.0 * (double)(l->weights + l->biases);
+        to = fill(p, yk__slot_forward(i), l->text, "forward", &l->out_edge, l->flops, x + y, weights, to);
+        to = fill(p, yk__slot_backward(net, i), l->text, "backward", &l->out_edge, flops_back(l), x + y + dx,
+                  3.0 * weights, to); /* reads weights, reads and writes their gradient */
     }
-    return n;
+    return (int)(to - out);
 }
 
 /* Peak FLOP/s of one thread, on products that fit into the L1 cache: the best of a few shapes, a few milliseconds each. */
