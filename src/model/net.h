@@ -92,7 +92,7 @@ typedef struct {
 
     void (*run)(const yk__layer *l, const yk__pass *ctx, bool back); /* forward or backward */
 
-    /* By blocks: computes this thread's part of the weight gradients, from what backward() stored for ctx->blocks blocks,
+    /* By blocks: computes this thread's part of the weight gradients, from what run() stored for ctx->blocks blocks,
      * starting with the first block of the wave. NULL: no weights. */
     void (*finish)(const yk__layer *l, const yk__pass *ctx);
 
