@@ -159,12 +159,13 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id)
 /* ---- columns of options that vary ---- */
 
 /* Repeats are one row: the options in which they differ are shown only if there are no other runs. */
-yk__option_columns yk__add_options(const yk_compare *c, yk_table *t, const char *const *except)
+size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *except)
 {
     /* not shown if they follow from other columns */
     static const char *const wide[] = {"data", "processes", NULL};
-    yk__option_columns o = {.first = t->columns};
-    for (size_t k = 0; c->varying[k] && o.n < sizeof o.name / sizeof *o.name; k++) {
+    enum { MAX = 24 };
+    size_t n = 0;
+    for (size_t k = 0; c->varying[k] && n < MAX; k++) {
         const char *name = c->varying[k];
         bool number = true;
         if (yk_is_listed(name, except) || (c->groups > 1 && yk__varies_in_repeats(name)) ||
@@ -176,21 +177,22 @@ yk__option_columns yk__add_options(const yk_compare *c, yk_table *t, const char 
             yk_option_text(c, i, name, text);
             number = !*text || !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
         }
-        yk_column column = {"", NULL, YK_UNIT_SHORT, .words = !number};
+        yk_column column = {"", NULL, YK_UNIT_SHORT, .words = !number, .option = true};
         snprintf(column.title, sizeof column.title, "%s", name);
         yk_table_column(t, &column);
-        o.name[o.n++] = name;
+        n++;
     }
-    return o;
+    return n;
 }
 
-void yk__put_options(const yk_compare *c, yk_table *t, const yk__option_columns *o, size_t run)
+void yk__put_options(const yk_compare *c, yk_table *t, size_t run)
 {
-    for (size_t k = 0; k < o->n; k++) {
+    const yk_column *column;
+    while (!t->status && (column = &t->column[t->cells % t->columns])->option) {
         char text[YK_OPTION_SIZE];
         double x = NAN;
-        yk_option_text(c, run, o->name[k], text);
-        if (t->column[o->first + k].words) {
+        yk_option_text(c, run, column->title, text);
+        if (column->words) {
             yk_table_text(t, text);
         } else {
             yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
@@ -358,7 +360,7 @@ static void fill_runs(const yk_compare *c, const yk__table_kind *kind, yk_table 
     if (c->groups == c->n)
         t->note = NULL;
     yk_table_column(t, &(yk_column){"run", .words = true});
-    const yk__option_columns o = yk__add_options(c, t, kind->except);
+    yk__add_options(c, t, kind->except);
     yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});
     add_results(c, t, kind->results);
     for (size_t g = 0; g < c->groups; g++) {
@@ -367,7 +369,7 @@ static void fill_runs(const yk_compare *c, const yk__table_kind *kind, yk_table 
         snprintf(text, sizeof text, "%zu", g + 1);
         yk_table_row(t, (int)group->run[0]);
         yk_table_text(t, names ? c->run[group->run[0]].name : text);
-        yk__put_options(c, t, &o, group->run[0]);
+        yk__put_options(c, t, group->run[0]);
         yk__group_status(c, group, text);
         yk_table_text(t, text);
         put_results(c, t, kind->results, group, NULL);
@@ -442,15 +444,14 @@ static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_ta
     const size_t n =
         workers ? find_partners(c, YK_KEY_EXCEPT_WORKERS, YK_KEY_EXCEPT_WORKERS_MODE, FACT(workers), at)
                 : find_partners(c, YK_KEY_EXCEPT_BATCH, YK_KEY_EXCEPT_BATCH, FACT(batch), at);
-    const yk__option_columns o = yk__add_options(c, t, kind->except);
-    t->lead = o.n;
-    t->keys = o.n + 1;
+    t->lead = yk__add_options(c, t, kind->except);
+    t->keys = t->lead + 1;
     add_results(c, t, kind->results);
     for (size_t i = 0, first = 0; n > 1 && i < n; i++) {
         const yk_config_group *g = &c->group[at[i].group];
         first = at[i].class == at[first].class ? first : i;
         yk_table_row(t, (int)g->run[0]);
-        yk__put_options(c, t, &o, g->run[0]);
+        yk__put_options(c, t, g->run[0]);
         put_results(c, t, kind->results, g, base_of(c, at, first, i));
     }
     free(at);
@@ -473,7 +474,7 @@ static void mode_and_servers(const yk_compare *c, const yk_config_group *g, bool
 static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool servers = yk_is_listed("servers", c->varying);
-    const yk__option_columns o = yk__add_options(c, t, kind->except);
+    yk__add_options(c, t, kind->except);
     yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
     if (servers)
         yk_table_column(t, &(yk_column){"sync", "what it is compared with", .words = true});
@@ -491,7 +492,7 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
             mode_and_servers(c, sync, servers, base, sizeof base);
             mode_and_servers(c, other, servers, mode, sizeof mode);
             yk_table_row(t, (int)other->run[0]);
-            yk__put_options(c, t, &o, other->run[0]);
+            yk__put_options(c, t, other->run[0]);
             yk_table_text(t, mode);
             if (servers)
                 yk_table_text(t, base);

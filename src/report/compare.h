@@ -95,7 +95,8 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: 
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
-/* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
+/* The value of an option of run i: from its facts, or else from its config.ini; "": not set. "scaling": "threads of 1 process",
+ * "2 workers per process". */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
 /* The tables of one run. `run` -1: one table of all runs, with their labels in the first column. */
@@ -113,7 +114,7 @@ typedef enum {
 
 void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_table *out);
 
-/* Internal. A table, and the columns of options that vary. */
+/* Internal. A table. */
 typedef struct yk__table_kind yk__table_kind;
 struct yk__table_kind {
     /* no rows: there is no table */
@@ -121,12 +122,9 @@ struct yk__table_kind {
     unsigned results;                              /* the columns: one of the bits in compare.c */
     const char *id, *title, *note, *const *except; /* options that are not shown */
 };
-typedef struct {
-    const char *name[24];
-    size_t n, first; /* they are the columns from `first` on */
-} yk__option_columns;
-yk__option_columns yk__add_options(const yk_compare *c, yk_table *t, const char *const *except);
-void yk__put_options(const yk_compare *c, yk_table *t, const yk__option_columns *o, size_t run);
+/* Columns for the options that vary, without `except`; returns how many. Then the cells of a run, if these columns are next. */
+size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *except);
+void yk__put_options(const yk_compare *c, yk_table *t, size_t run);
 void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
 void yk__fill_machines(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
 
@@ -150,16 +148,22 @@ yk_status yk__labels_make(yk_compare *c);
 /* "batch 5", "2 workers", "async": an option and its value, for labels. */
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size);
 
-/* Items (groups of runs, rows of a table) and the options that distinguish them. */
+/* Groups of runs (all of them, or those in a table) and the options that distinguish them. */
 typedef struct {
+    size_t run;                         /* its first run */
+    size_t value[YK_MAX_LABEL_OPTIONS]; /* equal numbers mean equal values of an option */
+    size_t whole;                       /* the first item with the same values of all options */
+} yk_option_item;
+
+typedef struct {
+    const yk_compare *compare;
+    yk_option_item *item; /* owned: free() */
     size_t items, options;
     const char *name[YK_MAX_LABEL_OPTIONS];
-    void (*text)(const void *context, size_t item, const char *option, char *out /* [YK_OPTION_SIZE] */);
-    const void *context;
-    size_t *value; /* [items][YK_MAX_LABEL_OPTIONS + 1]; equal numbers mean equal values. Owned: free() */
 } yk_option_values;
 
-yk_status yk__options_init(yk_option_values *o); /* sets `value`; the caller has set the rest */
+yk_status yk__options_init(const yk_compare *c, size_t items,
+                           yk_option_values *out); /* the caller sets item[].run */
 
 /* Adds an option; returns the number of distinct items so far. */
 size_t yk__options_add(yk_option_values *o, const char *name);

@@ -230,11 +230,8 @@ void yk_figures_thin(yk_figures *fs, size_t bytes)
 yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
 {
     *out = (yk_figures){0};
-    yk__figures_of_curves(c, out);
+    yk__figures_of_runs(c, out);
     yk__figures_of_tables(c, out);
-    if (c->n > 1)
-        yk__figures_of_resources(c, out);
-    yk__figures_of_time(c, out);
     for (size_t i = 0; i < c->n; i++) {
         yk__figures_of_metrics(c, i, out);
         yk__figures_of_run(c, i, out);

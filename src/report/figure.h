@@ -112,10 +112,8 @@ void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out
 /* The figures from number `first` on get the same y axis, unless that would flatten the curves of one of them. */
 void yk__figures_share_y(yk_figures *fs, size_t first);
 
-void yk__figures_of_curves(const yk_compare *c, yk_figures *fs);
+void yk__figures_of_runs(const yk_compare *c, yk_figures *fs); /* all of them */
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs);
-void yk__figures_of_time(const yk_compare *c, yk_figures *fs); /* staleness and phases */
-void yk__figures_of_resources(const yk_compare *c, yk_figures *fs);
 void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs);
 void yk__figures_of_metrics(const yk_compare *c, size_t i, yk_figures *fs);
 

@@ -1,62 +1,25 @@
-/* The curves of all runs: loss, accuracy and speed; and the resources that they use. A curve is the mean of a group. */
+/* The figures of all runs: loss, accuracy and speed, resources, and where the time went. A curve is the mean of a group. */
 #include "report/figure.h"
 
 #include <stdlib.h>
 
 enum { FEW_CURVES = 12, MANY_PANELS = 12 };
 
-/* A figure of panel p. */
-static yk_figure *add_panel(const yk_compare *c, size_t p, const char *title, yk_figures *fs)
-{
-    return yk__figure_add(fs, title, c->panels > 1 ? c->panel[p] : NULL, NULL);
-}
-
-/* Adds the curve of a group: the mean of `of`(run) for its runs. */
-static yk_series *add_group(const yk_compare *c, const yk_config_group *g,
-                            void (*of)(const yk_compare *c, size_t run, const void *what, yk_series *out),
-                            const void *what, yk_figure *f)
-{
-    yk_series *s = yk__series_add(f, c->groups > 1 ? g->label : c->run[g->run[0]].name, (int)g->line);
-    yk_series *part = calloc(g->n, sizeof *part);
-    s->failed |= !part;
-    for (size_t k = 0; part && k < g->n; k++) {
-        part[k].axes = s->axes;
-        of(c, g->run[k], what, &part[k]);
-    }
-    if (part)
-        yk__series_mean(part, g->n, s);
-    free(part);
-    return s;
-}
-
-/* ---- curves ---- */
-
-typedef struct {
-    const char *title;
-    bool eval;
-    size_t offset;
-    yk_unit unit;
-    bool from_zero;
-    bool key;   /* drawn even if there are many panels */
-    bool error; /* 1 - the metric */
-} curve;
-
 #define METRIC(field) offsetof(yk_metric, field)
+#define SAMPLE(field) offsetof(yk_run_sample, field)
 
-static const curve curves[] = {
-    {"Test accuracy", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, true},
-    {"Test error", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, false, .error = true},
-    {"Test AUC", true, METRIC(test_auc), YK_UNIT_PLAIN, false, true},
-    {"Test loss", true, METRIC(test_loss), YK_UNIT_PLAIN, false, true},
-    {"Validation loss", true, METRIC(validation_loss), YK_UNIT_PLAIN, false, true},
-    {"Training loss", false, METRIC(loss), YK_UNIT_PLAIN, false, true},
-    {"Examples per second", false, METRIC(examples_per_second), YK_UNIT_COUNT, true, false},
-    {"Steps per second", false, METRIC(steps_per_second), YK_UNIT_COUNT, true, false},
-    {"Learning rate", false, METRIC(learning_rate), YK_UNIT_PLAIN, true, false},
-    {"Learning rate of the network", false, METRIC(dense_learning_rate), YK_UNIT_PLAIN, true, false},
-    {"Learning rate of keyed group 2", false, METRIC(learning_rate_2), YK_UNIT_PLAIN, true, false},
-    {"Learning rate of keyed group 3", false, METRIC(learning_rate_3), YK_UNIT_PLAIN, true, false},
-    {"Learning rate of keyed group 4", false, METRIC(learning_rate_4), YK_UNIT_PLAIN, true, false},
+typedef struct kind kind;
+struct kind {
+    const char *title;
+    void (*of)(const yk_compare *c, size_t run, const kind *k, yk_series *out); /* adds the points of a run */
+    yk_unit unit;
+    size_t offset, other; /* in yk_metric; or in yk_run_sample, of two that are added (other 0: one) */
+    bool eval;
+    bool error; /* 1 - the metric */
+    bool from_zero;
+    bool always; /* even if there are many panels */
+    enum { ANY, NOT_ZERO, NOT_CONSTANT } shown;
+    yk_figure_kind drawn;
 };
 
 /* Old runs did not log rates: these are computed from the previous line. */
@@ -72,17 +35,8 @@ static double metric_at(const yk_metrics *m, size_t i, size_t offset)
                                                    : x;
 }
 
-static void mark_plateau(const yk_plateau *f, size_t offset, yk_series *s)
-{
-    for (size_t i = 0; f->reached && f->offset == offset && i < s->n; i++)
-        if (s->point[i].x[YK_X_STEP] == f->step) {
-            s->marked = true;
-            s->mark = s->point[i];
-        }
-}
-
 /* Short runs have evaluations, but hardly a line between them. All runs are drawn alike. */
-static bool uses_eval(const yk_compare *c, const curve *k)
+static bool uses_eval(const yk_compare *c, const kind *k)
 {
     bool eval = k->eval;
     for (size_t i = 0; i < c->n; i++)
@@ -90,9 +44,8 @@ static bool uses_eval(const yk_compare *c, const curve *k)
     return eval;
 }
 
-static void run_curve(const yk_compare *c, size_t run, const void *what, yk_series *out)
+static void run_curve(const yk_compare *c, size_t run, const kind *k, yk_series *out)
 {
-    const curve *k = what;
     const yk_run *r = &c->run[run];
     const bool eval = uses_eval(c, k);
     const size_t offset = eval && k->offset == METRIC(loss) ? METRIC(train_loss) : k->offset;
@@ -110,78 +63,10 @@ static void run_curve(const yk_compare *c, size_t run, const void *what, yk_seri
     }
 }
 
-/* A constant learning rate is among the options. */
-static void drop_constant(yk_figure *f)
-{
-    bool changes = false;
-    for (size_t i = 0; i < f->n; i++)
-        for (size_t p = 1; p < f->series[i].n; p++)
-            changes |= f->series[i].point[p].y != f->series[i].point[0].y;
-    for (size_t i = 0; !changes && i < f->n; i++)
-        f->series[i].n = 0;
-}
-
-static void make_curve(const yk_compare *c, const curve *k, size_t panel, yk_figures *fs)
-{
-    yk_figure *f = add_panel(c, panel, k->title, fs);
-    bool same = true;
-    f->steps_or_time = true;
-    f->y_unit = k->unit;
-    f->from_zero = k->from_zero;
-    for (size_t g = 0; g < c->groups; g++) {
-        const yk_config_group *group = &c->group[g];
-        const yk_facts *facts = &c->facts[group->run[0]];
-        same &= facts->majority == c->facts[0].majority;
-        if (group->panel != panel)
-            continue;
-        yk_series *s = add_group(c, group, run_curve, k, f);
-        s->dots = s->n == 1 || (uses_eval(c, k) && s->n <= 60 && c->groups <= FEW_CURVES);
-        if (c->groups <= FEW_CURVES && group->n == 1 && !k->error)
-            mark_plateau(&facts->plateau, k->offset, s);
-    }
-    if (!strncmp(k->title, "Learning rate", strlen("Learning rate")))
-        drop_constant(f);
-    if (k->offset == METRIC(test_accuracy) && same) {
-        f->limit = !k->error ? c->facts[0].majority : 1.0 - c->facts[0].majority;
-        f->limit_text = "majority class";
-    }
-    yk__figure_end(fs);
-}
-
-void yk__figures_of_curves(const yk_compare *c, yk_figures *fs)
-{
-    for (size_t k = 0; k < sizeof curves / sizeof *curves; k++) {
-        const size_t first = fs->n;
-        for (size_t p = 0; p < c->panels && (c->panels <= MANY_PANELS || curves[k].key); p++)
-            make_curve(c, &curves[k], p, fs);
-        yk__figures_share_y(fs, first);
-    }
-}
-
-/* ---- resources of all processes together ---- */
-
-#define SAMPLE(field) offsetof(yk_run_sample, field)
-
-typedef struct {
-    const char *title;
-    size_t offset, other; /* their sum; other 0: one field only */
-    bool traffic;         /* not shown if it is 0: threads send nothing */
-    yk_unit unit;
-} resource;
-
-static const resource resources[] = {
-    {"CPU: busy cores over time", SAMPLE(cpu), 0, false, YK_UNIT_CORES},
-    {"Memory over time", SAMPLE(rss), 0, false, YK_UNIT_BYTES},
-    {"Network: bytes sent per second", SAMPLE(sent_rate), 0, true, YK_UNIT_RATE},
-    {"Network: bytes received per second", SAMPLE(received_rate), 0, true, YK_UNIT_RATE},
-    {"Disk: bytes read and written per second", SAMPLE(disk_read), SAMPLE(disk_written), false, YK_UNIT_RATE},
-};
-
 /* Processes take samples at different times: at each time of the first process, the latest sample of each counts. */
-static void run_resource(const yk_compare *c, size_t run, const void *what, yk_series *out)
+static void run_resource(const yk_compare *c, size_t run, const kind *q, yk_series *out)
 {
     const yk_run *r = &c->run[run];
-    const resource *q = what;
     size_t *at = calloc(r->logs + 1, sizeof *at);
     out->failed |= !at;
     for (size_t p = 0; at && r->logs && p < r->log[0].sample.n; p++) {
@@ -199,71 +84,138 @@ static void run_resource(const yk_compare *c, size_t run, const void *what, yk_s
     free(at);
 }
 
-void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
-{
-    for (size_t k = 0; k < sizeof resources / sizeof *resources; k++) {
-        const resource *q = &resources[k];
-        const size_t first = fs->n;
-        for (size_t p = 0; p < c->panels && c->panels <= MANY_PANELS; p++) {
-            yk_figure *f = add_panel(c, p, q->title, fs);
-            double max = 0.0;
-            f->x_unit = YK_UNIT_SECONDS;
-            f->y_unit = q->unit;
-            f->from_zero = true;
-            for (size_t g = 0; g < c->groups; g++)
-                if (c->group[g].panel == p) {
-                    const yk_series *s = add_group(c, &c->group[g], run_resource, q, f);
-                    for (size_t i = 0; i < s->n; i++)
-                        max = fmax(max, s->point[i].y);
-                }
-            for (size_t i = 0; q->traffic && max <= 0.0 && i < f->n; i++)
-                f->series[i].n = 0; /* threads send nothing */
-            yk__figure_end(fs);
-        }
-        yk__figures_share_y(fs, first);
-    }
-}
-
-/* ---- where the time went ---- */
-
-static void run_staleness(const yk_compare *c, size_t run, const void *what, yk_series *out)
+static void run_staleness(const yk_compare *c, size_t run, const kind *k, yk_series *out)
 {
     const json_t *counts =
         yk_value_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
     const size_t n = json_array_size(counts);
     double sum = 0.0;
-    (void)what;
-    for (size_t k = 0; k < n; k++)
-        sum += json_number_value(json_array_get(counts, k));
-    for (size_t k = 0; sum > 0.0 && k < n && k < 64; k++)
-        yk__series_point(out, (double)k, json_number_value(json_array_get(counts, k)) / sum);
+    (void)k;
+    for (size_t i = 0; i < n; i++)
+        sum += json_number_value(json_array_get(counts, i));
+    for (size_t i = 0; sum > 0.0 && i < n && i < 64; i++)
+        yk__series_point(out, (double)i, json_number_value(json_array_get(counts, i)) / sum);
 }
 
-static void run_phases(const yk_compare *c, size_t run, const void *what, yk_series *out)
+static void run_phases(const yk_compare *c, size_t run, const kind *k, yk_series *out)
 {
-    (void)what;
+    (void)k;
     for (int p = 0; p < YK_PHASES; p++)
         yk__series_point(out, p, c->facts[run].phase[yk_stacked[p].phase]);
 }
 
-void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
+/* Evaluations; then lines about training; samples; others. */
+static const kind kinds[] = {
+    {"Test accuracy", run_curve, YK_UNIT_PERCENT_EXACT, METRIC(test_accuracy), .eval = true, .always = true},
+    {"Test error", run_curve, YK_UNIT_PERCENT_EXACT, METRIC(test_accuracy), .eval = true, .error = true},
+    {"Test AUC", run_curve, YK_UNIT_PLAIN, METRIC(test_auc), .eval = true, .always = true},
+    {"Test loss", run_curve, YK_UNIT_PLAIN, METRIC(test_loss), .eval = true, .always = true},
+    {"Validation loss", run_curve, YK_UNIT_PLAIN, METRIC(validation_loss), .eval = true, .always = true},
+    {"Training loss", run_curve, YK_UNIT_PLAIN, METRIC(loss), .always = true},
+    {"Examples per second", run_curve, YK_UNIT_COUNT, METRIC(examples_per_second), .from_zero = true},
+    {"Steps per second", run_curve, YK_UNIT_COUNT, METRIC(steps_per_second), .from_zero = true},
+    /* a constant learning rate is among the options */
+    {"Learning rate", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate), .from_zero = true,
+     .shown = NOT_CONSTANT},
+    {"Learning rate of the network", run_curve, YK_UNIT_PLAIN, METRIC(dense_learning_rate), .from_zero = true,
+     .shown = NOT_CONSTANT},
+    {"Learning rate of keyed group 2", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_2), .from_zero = true,
+     .shown = NOT_CONSTANT},
+    {"Learning rate of keyed group 3", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_3), .from_zero = true,
+     .shown = NOT_CONSTANT},
+    {"Learning rate of keyed group 4", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_4), .from_zero = true,
+     .shown = NOT_CONSTANT},
+    {"CPU: busy cores over time", run_resource, YK_UNIT_CORES, SAMPLE(cpu), .from_zero = true},
+    {"Memory over time", run_resource, YK_UNIT_BYTES, SAMPLE(rss), .from_zero = true},
+    /* threads send nothing */
+    {"Network: bytes sent per second", run_resource, YK_UNIT_RATE, SAMPLE(sent_rate), .from_zero = true,
+     .shown = NOT_ZERO},
+    {"Network: bytes received per second", run_resource, YK_UNIT_RATE, SAMPLE(received_rate),
+     .from_zero = true, .shown = NOT_ZERO},
+    {"Disk: bytes read and written per second", run_resource, YK_UNIT_RATE, SAMPLE(disk_read),
+     SAMPLE(disk_written), .from_zero = true},
+    {"Worker time by phase", run_phases, YK_UNIT_PERCENT_EXACT, .always = true, .drawn = YK_BARS},
+    {"Staleness of updates", run_staleness, YK_UNIT_PERCENT_EXACT, .from_zero = true, .drawn = YK_HISTOGRAM},
+};
+
+/* Adds the curve of a group: the mean of its runs. */
+static yk_series *add_group(const yk_compare *c, const yk_config_group *g, const kind *k, yk_figure *f)
 {
-    if (c->n > 1) {
-        yk_figure *f = yk__figure_add(fs, "Worker time by phase", NULL, NULL);
-        f->kind = YK_BARS;
-        f->y_unit = YK_UNIT_PERCENT_EXACT;
-        for (size_t g = 0; g < c->groups; g++)
-            add_group(c, &c->group[g], run_phases, NULL, f);
-        yk__figure_end(fs);
+    yk_series *s = yk__series_add(f, c->groups > 1 ? g->label : c->run[g->run[0]].name, (int)g->line);
+    yk_series *part = calloc(g->n, sizeof *part);
+    s->failed |= !part;
+    for (size_t i = 0; part && i < g->n; i++) {
+        part[i].axes = s->axes;
+        k->of(c, g->run[i], k, &part[i]);
     }
-    for (size_t p = 0; p < c->panels && c->panels <= MANY_PANELS; p++) {
-        yk_figure *f = add_panel(c, p, "Staleness of updates", fs);
-        f->kind = YK_HISTOGRAM;
-        f->y_unit = YK_UNIT_PERCENT_EXACT;
-        f->from_zero = true;
-        for (size_t g = 0; g < c->groups; g++)
-            if (c->group[g].panel == p)
-                add_group(c, &c->group[g], run_staleness, NULL, f);
-        yk__figure_end(fs);
+    if (part)
+        yk__series_mean(part, g->n, s);
+    free(part);
+    return s;
+}
+
+static void mark_plateau(const yk_plateau *f, size_t offset, yk_series *s)
+{
+    for (size_t i = 0; f->reached && f->offset == offset && i < s->n; i++)
+        if (s->point[i].x[YK_X_STEP] == f->step) {
+            s->marked = true;
+            s->mark = s->point[i];
+        }
+}
+
+static bool is_shown(const kind *k, const yk_figure *f)
+{
+    bool changes = false, positive = false;
+    for (size_t i = 0; i < f->n; i++)
+        for (size_t p = 0; p < f->series[i].n; p++) {
+            changes |= f->series[i].point[p].y != f->series[i].point[0].y;
+            positive |= f->series[i].point[p].y > 0.0;
+        }
+    return k->shown == NOT_CONSTANT ? changes : k->shown == NOT_ZERO ? positive : true;
+}
+
+static void make_panel(const yk_compare *c, const kind *k, size_t panel, yk_figures *fs)
+{
+    const bool bars = k->drawn == YK_BARS; /* of all runs */
+    yk_figure *f = yk__figure_add(fs, k->title, c->panels > 1 && !bars ? c->panel[panel] : NULL, NULL);
+    bool same = true;
+    f->kind = k->drawn;
+    f->steps_or_time = k->of == run_curve;
+    f->x_unit = f->steps_or_time ? YK_UNIT_PLAIN : YK_UNIT_SECONDS;
+    f->y_unit = k->unit;
+    f->from_zero = k->from_zero;
+    for (size_t g = 0; g < c->groups; g++) {
+        const yk_config_group *group = &c->group[g];
+        const yk_facts *facts = &c->facts[group->run[0]];
+        same &= facts->majority == c->facts[0].majority;
+        if (group->panel != panel && !bars)
+            continue;
+        yk_series *s = add_group(c, group, k, f);
+        if (!f->steps_or_time)
+            continue;
+        s->dots = s->n == 1 || (uses_eval(c, k) && s->n <= 60 && c->groups <= FEW_CURVES);
+        if (c->groups <= FEW_CURVES && group->n == 1 && !k->error)
+            mark_plateau(&facts->plateau, k->offset, s);
+    }
+    if (f->steps_or_time && k->offset == METRIC(test_accuracy) && same) {
+        f->limit = !k->error ? c->facts[0].majority : 1.0 - c->facts[0].majority;
+        f->limit_text = "majority class";
+    }
+    const bool shown = is_shown(k, f);
+    for (size_t i = 0; !shown && i < f->n; i++)
+        f->series[i].n = 0;
+    yk__figure_end(fs);
+}
+
+void yk__figures_of_runs(const yk_compare *c, yk_figures *fs)
+{
+    for (const kind *k = kinds; k < kinds + sizeof kinds / sizeof *kinds; k++) {
+        const size_t first = fs->n, panels = k->drawn == YK_BARS ? 1 : c->panels;
+        if (c->n == 1 && (k->of == run_resource || k->of == run_phases)) /* its own figures show more */
+            continue;
+        for (size_t p = 0; p < panels && (c->panels <= MANY_PANELS || k->always); p++)
+            make_panel(c, k, p, fs);
+        if (k->drawn == YK_LINES)
+            yk__figures_share_y(fs, first);
     }
 }

@@ -31,26 +31,6 @@ static double per_process(const layout *l, size_t row)
     return l->c->facts[l->t->run[row]].workers / processes_of(l, row);
 }
 
-static void cell_text(const void *context, size_t row, const char *column, char *out)
-{
-    const layout *l = context;
-    const yk_table *t = l->t;
-    if (!strcmp(column, "scaling")) {
-        const double n = per_process(l, row);
-        if (processes_of(l, row) == 1.0)
-            snprintf(out, YK_OPTION_SIZE, "threads of 1 process");
-        else
-            snprintf(out, YK_OPTION_SIZE, "%.4g worker%s per process", n, n == 1.0 ? "" : "s");
-        return;
-    }
-    const size_t k = yk_table_find(t, column);
-    const yk_cell *v = cell_at(t, row, k);
-    if (v->text)
-        snprintf(out, YK_OPTION_SIZE, "%s", v->text);
-    else
-        yk_unit_text(t->column[k].unit, v->number, out);
-}
-
 /* A run of one process is the first point of the line of more processes like it. */
 static void find_also(layout *l, const yk_option_values *o, unsigned scaling)
 {
@@ -70,9 +50,11 @@ static void find_also(layout *l, const yk_option_values *o, unsigned scaling)
 static bool name_lines(layout *l, size_t x, bool lr)
 {
     const yk_table *t = l->t;
-    yk_option_values o = {.items = t->rows, .text = cell_text, .context = l};
-    if (yk__options_init(&o))
+    yk_option_values o;
+    if (yk__options_init(l->c, t->rows, &o))
         return false;
+    for (size_t r = 0; r < t->rows; r++)
+        o.item[r].run = (size_t)t->run[r];
     for (size_t k = 0; k < x && o.options < YK_MAX_LABEL_OPTIONS - 1; k++)
         if (lr || strcmp(t->column[k].title, "lr"))
             yk__options_add(&o, t->column[k].title);
@@ -89,7 +71,7 @@ static bool name_lines(layout *l, size_t x, bool lr)
         l->row[r].line = yk__index_of(l->lines, &l->nlines, text);
     }
     find_also(l, &o, scaling);
-    free(o.value);
+    free(o.item);
     return true;
 }
 

@@ -129,10 +129,17 @@ void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
 
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
 {
-    if (yk_facts_option(&c->facts[i], name, 6, out))
-        return;
+    const yk_facts *f = &c->facts[i];
     const char *s = yk_run_get(&c->run[i], name);
-    snprintf(out, YK_OPTION_SIZE, "%s", s ? s : "");
+    const double each = f->workers / f->processes;
+    if (yk_facts_option(f, name, 6, out))
+        return;
+    if (strcmp(name, "scaling"))
+        snprintf(out, YK_OPTION_SIZE, "%s", s ? s : "");
+    else if (f->processes == 1.0)
+        snprintf(out, YK_OPTION_SIZE, "threads of 1 process");
+    else
+        snprintf(out, YK_OPTION_SIZE, "%.4g worker%s per process", each, each == 1.0 ? "" : "s");
 }
 
 static bool varies(const yk_compare *c, const char *name)
@@ -184,19 +191,16 @@ void yk__option_phrase(const char *name, const char *value, char *out, size_t si
 
 /* ---- items and their options ---- */
 
-/* value[WHOLE]: the first item with the same values of all options */
-enum { WHOLE = YK_MAX_LABEL_OPTIONS, VALUES };
-
-yk_status yk__options_init(yk_option_values *o)
+yk_status yk__options_init(const yk_compare *c, size_t items, yk_option_values *out)
 {
-    o->value = calloc(o->items * VALUES, sizeof *o->value);
-    return o->value ? YK_OK : yk_fail_memory(o->items * VALUES * sizeof *o->value, "the names of runs");
+    *out = (yk_option_values){.compare = c, .items = items, .item = calloc(items, sizeof *out->item)};
+    return out->item ? YK_OK : yk_fail_memory(items * sizeof *out->item, "the names of runs");
 }
 
 static bool same(const yk_option_values *o, size_t a, size_t b, unsigned mask)
 {
     for (size_t k = 0; k < o->options; k++)
-        if (mask >> k & 1 && o->value[a * VALUES + k] != o->value[b * VALUES + k])
+        if (mask >> k & 1 && o->item[a].value[k] != o->item[b].value[k])
             return false;
     return true;
 }
@@ -209,16 +213,16 @@ size_t yk__options_add(yk_option_values *o, const char *name)
     for (size_t i = 0; i < o->items; i++) {
         char text[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
         size_t first = 0, whole = 0;
-        o->text(o->context, i, name, text);
+        yk_option_text(o->compare, o->item[i].run, name, text);
         for (; first < i; first++) {
-            o->text(o->context, first, name, other);
+            yk_option_text(o->compare, o->item[first].run, name, other);
             if (!strcmp(text, other))
                 break;
         }
-        o->value[i * VALUES + k] = first;
+        o->item[i].value[k] = first;
         while (whole < i && !same(o, whole, i, ~0u))
             whole++;
-        o->value[i * VALUES + WHOLE] = whole;
+        o->item[i].whole = whole;
         different += whole == i;
     }
     return different;
@@ -232,7 +236,7 @@ void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, cha
         char value[YK_OPTION_SIZE], text[YK_LABEL_SIZE];
         if (!(mask >> k & 1))
             continue;
-        o->text(o->context, item, o->name[k], value);
+        yk_option_text(o->compare, o->item[item].run, o->name[k], value);
         yk__option_phrase(o->name[k], value, text, sizeof text);
         n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
     }
@@ -246,7 +250,7 @@ static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_
         size_t size = 0;
         bool first = true;
         for (size_t k = 0; k < o->items; k++)
-            if (o->value[k * VALUES + WHOLE] == k && same(o, g, k, mask)) {
+            if (o->item[k].whole == k && same(o, g, k, mask)) {
                 first &= k >= g;
                 size++;
             }
@@ -278,12 +282,6 @@ unsigned yk__options_for_panels(const yk_option_values *o)
 }
 
 /* ---- labels ---- */
-
-static void group_option(const void *compare, size_t group, const char *name, char *out)
-{
-    const yk_compare *c = compare;
-    yk_option_text(c, c->group[group].run[0], name, out);
-}
 
 /* An option that follows from the others before it (the learning rate that changes with the batch, the number of
  * processes) tells nothing new. */
@@ -338,9 +336,11 @@ yk_status yk__labels_make(yk_compare *c)
     c->line = calloc(c->groups, sizeof *c->line);
     if (!c->label || !c->panel || !c->line)
         return yk_fail_memory(c->n * 3 * YK_LABEL_SIZE, "the names of runs");
-    yk_option_values o = {.items = c->groups, .text = group_option, .context = c};
-    if (yk__options_init(&o))
+    yk_option_values o;
+    if (yk__options_init(c, c->groups, &o))
         return YK_ESYSTEM;
+    for (size_t g = 0; g < c->groups; g++)
+        o.item[g].run = c->group[g].run[0];
     find_label_options(c, &o);
     memcpy(c->label_option, o.name, o.options * sizeof *o.name);
     const bool names = yk__shows_names(c);
@@ -360,6 +360,6 @@ yk_status yk__labels_make(yk_compare *c)
         group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
     }
     label_runs(c);
-    free(o.value);
+    free(o.item);
     return YK_OK;
 }

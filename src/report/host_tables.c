@@ -140,11 +140,11 @@ static void list_hosts(const yk_run *r, const char **host, size_t *n)
 
 /* `to`: the hosts that it sent to; NULL: what the runs used of it. */
 static void put_row(const yk_compare *c, const yk_config_group *g, const char *host, const char **to,
-                    size_t columns, const yk__option_columns *o, yk_table *t)
+                    size_t columns, yk_table *t)
 {
     const bool failed = yk__all_failed(c, g);
     yk_table_row(t, (int)g->run[0]);
-    yk__put_options(c, t, o, g->run[0]);
+    yk__put_options(c, t, g->run[0]);
     yk_table_number(t, c->facts[g->run[0]].batch, NAN);
     yk_table_text(t, host);
     const size_t n = t->cells;
@@ -172,9 +172,8 @@ void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table 
     if (all < 1 + (size_t)traffic)
         return;
     const size_t columns = !traffic ? (size_t)USED : all < MAX_TO ? all : MAX_TO;
-    const yk__option_columns o = yk__add_options(c, t, kind->except);
-    t->keys = o.n + 2;
-    t->lead = all > 1 ? o.n + 1 : 0; /* the hosts of a configuration */
+    t->keys = yk__add_options(c, t, kind->except) + 2;
+    t->lead = all > 1 ? t->keys - 1 : 0; /* the hosts of a configuration */
     yk_table_column(t, &(yk_column){"batch", "examples per worker and step", YK_UNIT_INTEGER});
     yk_table_column(t, traffic ? &(yk_column){"from", .words = true} : &(yk_column){"host", .words = true});
     yk_table_column(t, &(yk_column){"n", "runs that are averaged", YK_UNIT_INTEGER});
@@ -189,6 +188,6 @@ void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table 
         for (size_t i = 0; i < c->group[g].n; i++)
             list_hosts(&c->run[c->group[g].run[i]], own, &n);
         for (size_t h = 0; h < n && (n > 1 || !traffic); h++)
-            put_row(c, &c->group[g], own[h], traffic ? host : NULL, columns, &o, t);
+            put_row(c, &c->group[g], own[h], traffic ? host : NULL, columns, t);
     }
 }

@@ -22,8 +22,9 @@ typedef struct {
     char title[40];
     const char *hint; /* borrowed; NULL: none */
     yk_unit unit;
-    bool words; /* texts, aligned left */
-    int best;   /* 1: marks the highest, -1: the lowest, 0: none */
+    bool words;  /* texts, aligned left */
+    int best;    /* 1: marks the highest, -1: the lowest, 0: none */
+    bool option; /* an option of the runs, whose name is the title */
 } yk_column;
 
 typedef struct {
