@@ -232,10 +232,8 @@ yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
     *out = (yk_figures){0};
     yk__figures_of_runs(c, out);
     yk__figures_of_tables(c, out);
-    for (size_t i = 0; i < c->n; i++) {
-        yk__figures_of_metrics(c, i, out);
+    for (size_t i = 0; i < c->n; i++)
         yk__figures_of_run(c, i, out);
-    }
     const yk_status st = out->status;
     if (st)
         yk_figures_fini(out);

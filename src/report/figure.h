@@ -115,6 +115,5 @@ void yk__figures_share_y(yk_figures *fs, size_t first);
 void yk__figures_of_runs(const yk_compare *c, yk_figures *fs); /* all of them */
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs);
 void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs);
-void yk__figures_of_metrics(const yk_compare *c, size_t i, yk_figures *fs);
 
 #endif

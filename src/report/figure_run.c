@@ -3,16 +3,28 @@
 
 #include <stdio.h>
 
-/* Observed frequencies by predicted probability; a calibrated model is on the diagonal. */
-static void make_reliability(const json_t *metrics, yk_figure *f, yk_figures *fs)
+/* A figure of run i; x is time. */
+static yk_figure *add_figure(const yk_compare *c, size_t i, const char *title, const char *panel,
+                             yk_unit unit, yk_figures *fs)
 {
+    yk_figure *f = yk__figure_add(fs, title, panel, c->n > 1 ? c->label[i] : NULL);
+    f->run = (int)i;
+    f->x_unit = YK_UNIT_SECONDS;
+    f->y_unit = unit;
+    f->from_zero = true;
+    return f;
+}
+
+/* Observed frequencies by predicted probability; a calibrated model is on the diagonal. */
+static void make_reliability(const yk_compare *c, size_t i, const json_t *metrics, yk_figures *fs)
+{
+    yk_figure *f = add_figure(c, i, "Calibration", NULL, YK_UNIT_PLAIN, fs);
     const json_t *bins = json_object_get(metrics, "reliability"), *bin;
     size_t k;
     double high = 0.0;
     f->section = "metrics";
     f->x_title = "predicted probability";
-    f->x_unit = f->y_unit = YK_UNIT_PLAIN;
-    f->from_zero = true;
+    f->x_unit = YK_UNIT_PLAIN;
     yk_series *s = yk__series_add(f, "observed frequency", -1);
     s->color = 0;
     s->dots = true;
@@ -32,22 +44,23 @@ static void make_reliability(const json_t *metrics, yk_figure *f, yk_figures *fs
 }
 
 /* A series for each label, with a point for each prediction. */
-static void make_confusion(const json_t *metrics, yk_figure *f, yk_figures *fs)
+static void make_confusion(const yk_compare *c, size_t i, const json_t *metrics, yk_figures *fs)
 {
+    yk_figure *f = add_figure(c, i, "Confusion matrix", NULL, YK_UNIT_PLAIN, fs);
     const json_t *rows = json_object_get(metrics, "confusion"), *row, *cell;
     const size_t n = json_array_size(rows);
-    size_t c, k;
+    size_t r, k;
     f->section = "metrics";
     f->kind = YK_MATRIX;
     f->x_title = "prediction";
-    json_array_foreach(rows, c, row)
+    json_array_foreach(rows, r, row)
     {
-        const json_t *of = json_array_get(json_object_get(metrics, "classes"), c);
+        const json_t *of = json_array_get(json_object_get(metrics, "classes"), r);
         const char *name = yk_string_at(of, "name");
         char number[24];
         if (n > YK_MAX_MATRIX || json_array_size(row) != n)
             break;
-        snprintf(number, sizeof number, "%zu", c);
+        snprintf(number, sizeof number, "%zu", r);
         yk_series *s = yk__series_add(f, name ? name : number, -1);
         json_array_foreach(row, k, cell)
         {
@@ -56,61 +69,49 @@ static void make_confusion(const json_t *metrics, yk_figure *f, yk_figures *fs)
         }
     }
     if (f->n < n) /* too many classes, or damaged */
-        for (c = 0; c < f->n; c++)
-            f->series[c].n = 0;
+        for (r = 0; r < f->n; r++)
+            f->series[r].n = 0;
     yk__figure_end(fs);
-}
-
-void yk__figures_of_metrics(const yk_compare *c, size_t i, yk_figures *fs)
-{
-    const json_t *metrics = yk_value_at(c->run[i].summary, "test_metrics");
-    const char *of = c->n > 1 ? c->label[i] : NULL;
-    if (!metrics || c->n > YK_MAX_DETAILED)
-        return;
-    yk_figure *f = yk__figure_add(fs, "Calibration", NULL, of);
-    f->run = (int)i;
-    make_reliability(metrics, f, fs);
-    f = yk__figure_add(fs, "Confusion matrix", NULL, of);
-    f->run = (int)i;
-    make_confusion(metrics, f, fs);
 }
 
 enum { MAX_PROCESSES = 4 * YK_MAX_CURVES, MAX_BARS = 64, MAX_BANDS = 64 };
 
-typedef enum { CPU, MEMORY, TRAFFIC, DISK, LINK } resource_kind;
+#define AT(field)  offsetof(yk_run_sample, field)
+#define LOG(field) offsetof(yk_process_log, field)
 
-#define AT(field) offsetof(yk_run_sample, field)
-
-static const struct resource {
-    const char *alert, *title, *limit; /* alert: the name of its alerts; limit: the label of the capacity */
+typedef struct {
+    const char *alert, *title; /* alert: the name of its alerts */
     yk_unit unit;
     size_t offset[2];
     const char *part[2]; /* names of the two lines */
-} resources[] = {
-    /* in the order of resource_kind */
-    {"cpu", "CPU: busy cores over time", "all cores", YK_UNIT_CORES, {AT(cpu)}, {NULL}},
-    {"memory", "Memory over time", "all memory", YK_UNIT_BYTES, {AT(rss)}, {NULL}},
+    const char *limit;   /* the label of the capacity; NULL: it is not shown */
+    size_t capacity;     /* of its host: in yk_process_log */
+    bool host,
+        traffic; /* host: with all programs on it; traffic: not shown if it is 0: threads send nothing */
+} resource;
+
+static const resource resources[] = {
+    {"cpu",
+     "CPU: busy cores over time",
+     YK_UNIT_CORES,
+     {AT(cpu)},
+     {NULL},
+     "all cores",
+     LOG(cores),
+     .host = true},
+    {"memory", "Memory over time", YK_UNIT_BYTES, {AT(rss)}, {NULL}, "all memory", LOG(memory)},
     {"traffic",
      "Network: bytes sent and received per second",
-     NULL,
      YK_UNIT_RATE,
      {AT(sent_rate), AT(received_rate)},
-     {"sent", "received"}},
+     {"sent", "received"},
+     .traffic = true},
     {"disk",
      "Disk: bytes read and written per second",
-     NULL,
      YK_UNIT_RATE,
      {AT(disk_read), AT(disk_written)},
      {"read", "written"}},
 };
-
-static yk_figure *add_figure(const yk_compare *c, size_t i, const char *title, const char *panel,
-                             yk_figures *fs)
-{
-    yk_figure *f = yk__figure_add(fs, title, panel, c->n > 1 ? c->label[i] : NULL);
-    f->run = (int)i;
-    return f;
-}
 
 static bool share_host(const yk_run *r)
 {
@@ -121,17 +122,13 @@ static bool share_host(const yk_run *r)
 }
 
 /* What the host of the processes has; NAN if they are on several hosts, or disagree. */
-static double capacity(const yk_run *r, resource_kind kind)
+static double capacity(const yk_run *r, size_t offset)
 {
-    double all = NAN;
-    for (size_t i = 0; i < r->logs && share_host(r); i++) {
-        const yk_process_log *w = &r->log[i];
-        double x = kind == CPU ? w->cores : kind == MEMORY ? w->memory : w->link;
-        if (i && x != all)
+    const double first = share_host(r) ? yk_double_at(&r->log[0], offset) : NAN;
+    for (size_t i = 1; i < r->logs; i++)
+        if (yk_double_at(&r->log[i], offset) != first)
             return NAN;
-        all = x;
-    }
-    return all;
+    return first;
 }
 
 /* Merges alerts that overlap, of all processes, into one band. */
@@ -161,46 +158,39 @@ static void add_bands(yk_figure *f, const yk_process_log *w, const char *what)
     }
 }
 
-/* The CPU use of all programs on the host, if the processes share one. */
-static void add_host(yk_figure *f, const yk_run *r)
+/* A line of a process: a field of its samples, at most `most`. Returns the highest y. */
+static double add_line(yk_figure *f, const yk_process_log *p, const char *name, size_t offset, double most,
+                       int color, int dash)
 {
-    if (!share_host(r) || !isfinite(r->log[0].mean.cpu_host))
-        return;
-    yk_series *s = yk__series_add(f, "all programs on the host", -1);
-    for (size_t m = 0; m < r->log[0].sample.n; m++) {
-        const yk_run_sample *at = &r->log[0].sample.row[m];
-        yk__series_point(s, at->seconds, fmin(at->cpu_host, r->log[0].cores)); /* rounding */
-    }
-}
-
-/* A line of process p: part k of a resource; word: the name of the part; NULL: the figure has it. Returns the highest y. */
-static double add_process(yk_figure *f, const yk_process_log *p, const struct resource *q, int k,
-                          const char *word, bool single)
-{
-    char name[96];
     double max = 0.0;
-    if (single)
-        snprintf(name, sizeof name, "%s", word ? word : "this run");
-    else
-        snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank, word ? ", " : "",
-                 word ? word : "");
     yk_series *s = yk__series_add(f, name, -1);
-    s->color = single ? k : p->rank; /* by process, or by part if there is only one process */
-    s->dash = !single && word ? k : 0;
+    s->color = color;
+    s->dash = dash;
     for (size_t m = 0; m < p->sample.n; m++) {
-        const double y = yk_double_at(&p->sample.row[m], q->offset[k]);
-        yk__series_point(s, p->sample.row[m].seconds, y);
+        const double y = yk_double_at(&p->sample.row[m], offset);
+        yk__series_point(s, p->sample.row[m].seconds, y < most ? y : most);
         max = fmax(max, y);
     }
     return max;
 }
 
+/* A line of process p: part k of a resource; word: the name of the part; NULL: the figure has it. Returns the highest y. */
+static double add_process(yk_figure *f, const yk_process_log *p, const resource *q, int k, const char *word,
+                          bool single)
+{
+    char name[96];
+    if (single) /* the color tells the part */
+        return add_line(f, p, word ? word : "this run", q->offset[k], INFINITY, k, 0);
+    snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank, word ? ", " : "",
+             word ? word : "");
+    return add_line(f, p, name, q->offset[k], INFINITY, p->rank, word ? k : 0);
+}
+
 /* The lines of the processes from number `first` on, at most YK_MAX_CURVES; `part`: one of the two lines of each, -1: all. */
-static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t first, int part,
+static void make_panel(const yk_compare *c, size_t i, const resource *q, size_t first, int part,
                        yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
-    const struct resource *q = &resources[kind];
     const size_t last = first + YK_MAX_CURVES < r->logs ? first + YK_MAX_CURVES : r->logs;
     const char *of = part < 0 ? "" : q->part[part];
     double max = 0.0;
@@ -208,37 +198,34 @@ static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t
     if (r->logs > YK_MAX_CURVES)
         snprintf(ranks, sizeof ranks, "ranks %d to %d", r->log[first].rank, r->log[last - 1].rank);
     snprintf(panel, sizeof panel, "%s%s%s", of, *of && *ranks ? ", " : "", ranks);
-    yk_figure *f = add_figure(c, i, q->title, panel, fs);
-    f->x_unit = YK_UNIT_SECONDS;
-    f->y_unit = q->unit;
-    f->from_zero = true;
+    yk_figure *f = add_figure(c, i, q->title, panel, q->unit, fs);
     for (size_t w = first; w < last; w++) {
         for (int k = 0; k < 1 + (q->part[1] != NULL); k++)
             if (part < 0 || part == k)
                 max = fmax(max, add_process(f, &r->log[w], q, k, *of ? NULL : q->part[k], r->logs == 1));
         add_bands(f, &r->log[w], q->alert);
     }
-    if (kind == CPU && !first)
-        add_host(f, r);
-    for (size_t k = 0; kind == TRAFFIC && max <= 0.0 && k < f->n; k++) /* one process */
+    if (q->host && !first && share_host(r) && isfinite(r->log[0].mean.cpu_host))
+        add_line(f, r->log, "all programs on the host", AT(cpu_host), r->log[0].cores, -1, 0); /* rounding */
+    for (size_t k = 0; q->traffic && max <= 0.0 && k < f->n; k++) /* one process */
         f->series[k].n = 0;
     f->limit_text = q->limit;
     if (q->limit)
-        f->limit = capacity(r, kind);
-    if (kind == CPU && f->limit <= 4.0 * max)
+        f->limit = capacity(r, q->capacity);
+    if (q->host && f->limit <= 4.0 * max)
         f->high = f->limit;
     yk__figure_end(fs);
 }
 
 /* At most YK_MAX_CURVES lines per plot: else a plot for each part, and for some processes. */
-static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_figures *fs)
+static void make_resource(const yk_compare *c, size_t i, const resource *q, yk_figures *fs)
 {
     const size_t n = c->run[i].logs < MAX_PROCESSES ? c->run[i].logs : MAX_PROCESSES;
-    const bool split = resources[kind].part[1] && 2 * n > YK_MAX_CURVES;
+    const bool split = q->part[1] && 2 * n > YK_MAX_CURVES;
     const size_t begin = fs->n;
     for (int part = split ? 0 : -1; part < (split ? 2 : 0); part++)
         for (size_t first = 0; first < n; first += YK_MAX_CURVES)
-            make_panel(c, i, kind, first, part, fs);
+            make_panel(c, i, q, first, part, fs);
     yk__figures_share_y(fs, begin);
 }
 
@@ -250,12 +237,7 @@ static void add_interface(yk_figure *f, const yk_process_log *p, const char *nam
     for (int k = 0; k < 2; k++) {
         char text[112];
         snprintf(text, sizeof text, "%.60s %s, %s", p->host, name, way[k]);
-        yk_series *s = yk__series_add(f, text, -1);
-        s->color = color;
-        s->dash = k;
-        for (size_t m = 0; m < p->sample.n; m++)
-            yk__series_point(s, p->sample.row[m].seconds,
-                             yk_double_at(&p->sample.row[m], offset + (size_t)k * sizeof(double)));
+        add_line(f, p, text, offset + (size_t)k * sizeof(double), INFINITY, color, k);
     }
 }
 
@@ -264,10 +246,7 @@ static void add_interface(yk_figure *f, const yk_process_log *p, const char *nam
 static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
-    yk_figure *f = add_figure(c, i, "Network interfaces of the hosts, all programs", NULL, fs);
-    f->x_unit = YK_UNIT_SECONDS;
-    f->y_unit = YK_UNIT_RATE;
-    f->from_zero = true;
+    yk_figure *f = add_figure(c, i, "Network interfaces of the hosts, all programs", NULL, YK_UNIT_RATE, fs);
     for (size_t w = 0; w < r->logs; w++) {
         const yk_process_log *p = &r->log[w];
         bool seen = p->nics > 0 ? false : !isfinite(p->mean.net_in);
@@ -280,7 +259,7 @@ static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
         add_bands(f, p, "network");
     }
     f->limit_text = "link speed";
-    f->limit = capacity(r, LINK);
+    f->limit = capacity(r, LOG(link));
     yk__figure_end(fs);
 }
 
@@ -307,9 +286,8 @@ static void add_bar(yk_figure *f, const char *name, const json_t *from, const do
 static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
-    yk_figure *f = add_figure(c, i, "Time of each worker by phase", NULL, fs);
+    yk_figure *f = add_figure(c, i, "Time of each worker by phase", NULL, YK_UNIT_PERCENT_EXACT, fs);
     f->kind = YK_BARS;
-    f->y_unit = YK_UNIT_PERCENT_EXACT;
     const size_t processes = yk_run_processes(r);
     for (size_t k = 0; k < processes; k++) {
         const yk_run_process p = yk_run_process_at(r, k);
@@ -338,8 +316,13 @@ static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
 
 void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs)
 {
+    const json_t *metrics = yk_value_at(c->run[i].summary, "test_metrics");
+    if (metrics && c->n <= YK_MAX_DETAILED) {
+        make_reliability(c, i, metrics, fs);
+        make_confusion(c, i, metrics, fs);
+    }
     make_phases(c, i, fs);
-    for (resource_kind k = CPU; k <= DISK; k++)
-        make_resource(c, i, k, fs);
+    for (size_t k = 0; k < sizeof resources / sizeof *resources; k++)
+        make_resource(c, i, &resources[k], fs);
     make_interfaces(c, i, fs);
 }
