@@ -48,7 +48,8 @@ yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *panel, 
     if (!fs->status)
         fs->status = YK_RESERVE(fs->figure, fs->cap, fs->n + 1, "the figures");
     yk_figure *f = fs->status ? &fs->spare : &fs->figure[fs->n++];
-    *f = (yk_figure){.title = title, .of = of, .run = -1, .low = NAN, .high = NAN, .limit = NAN};
+    *f = (yk_figure){
+        .title = title, .of = of, .run = -1, .low = NAN, .high = NAN, .limit = NAN, .status = &fs->status};
     snprintf(f->panel, sizeof f->panel, "%s", panel ? panel : "");
     make_id(fs, f);
     return f;
@@ -56,9 +57,11 @@ yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *panel, 
 
 yk_series *yk__series_add(yk_figure *f, const char *name, int run)
 {
-    const bool failed = YK_RESERVE(f->series, f->cap, f->n + 1, "a figure");
-    yk_series *s = failed ? &f->spare : &f->series[f->n++];
-    *s = (yk_series){.axes = f->steps_or_time ? YK_X_COUNT : 1, .color = run, .run = run, .failed = failed};
+    if (!*f->status)
+        *f->status = YK_RESERVE(f->series, f->cap, f->n + 1, "a figure");
+    yk_series *s = *f->status ? &f->spare : &f->series[f->n++];
+    *s =
+        (yk_series){.axes = f->steps_or_time ? YK_X_COUNT : 1, .color = run, .run = run, .status = f->status};
     snprintf(s->name, sizeof s->name, "%s", name);
     return s;
 }
@@ -68,11 +71,11 @@ void yk__series_put(yk_series *s, const yk_point *p)
     for (int a = 0; a < s->axes; a++)
         if (!isfinite(p->x[a]))
             return;
-    if (!isfinite(p->y) || s->failed)
+    if (!isfinite(p->y) || *s->status)
         return;
     if (s->n == s->cap)
-        s->failed = YK_RESERVE(s->point, s->cap, s->n + 1, "a figure");
-    if (!s->failed)
+        *s->status = YK_RESERVE(s->point, s->cap, s->n + 1, "a figure");
+    if (!*s->status)
         s->point[s->n++] = *p;
 }
 
@@ -83,23 +86,18 @@ void yk__series_point(yk_series *s, double x, double y)
 
 void yk__figure_end(yk_figures *fs)
 {
-    yk_figure *f = fs->status ? &fs->spare : &fs->figure[fs->n - 1];
+    if (fs->status)
+        return;
+    yk_figure *f = &fs->figure[fs->n - 1];
     size_t kept = 0;
-    bool failed = fs->status || f->spare.failed;
-    for (size_t k = 0; k < f->n; k++) {
-        failed |= f->series[k].failed;
+    for (size_t k = 0; k < f->n; k++)
         if (f->series[k].n)
             f->series[kept++] = f->series[k];
         else
             free(f->series[k].point);
-    }
     f->n = kept;
-    if (!kept || fs->status)
-        free_figure(f);
-    if (!kept && !fs->status)
-        fs->n--;
-    if (failed)
-        fs->status = YK_ESYSTEM;
+    if (!kept)
+        free_figure(&fs->figure[--fs->n]);
 }
 
 void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out)
@@ -171,13 +169,11 @@ static bool value_at(const yk_series *s, double x, yk_point *out)
 void yk__series_mean(yk_series *part, size_t n, yk_series *out)
 {
     size_t used = 0;
-    for (size_t k = 0; k < n; k++) {
-        out->failed |= part[k].failed;
+    for (size_t k = 0; k < n; k++)
         if (part[k].n)
             part[used++] = part[k];
         else
             free(part[k].point);
-    }
     for (size_t i = 0; used && i < part[0].n; i++) {
         const double x = part[0].point[i].x[0];
         yk_point mean = {.y = 0.0}, at = {.y = 0.0};

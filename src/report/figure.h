@@ -39,7 +39,7 @@ typedef struct {
     yk_point mark;
     yk_point *point;
     size_t n, cap;
-    bool failed; /* out of memory: ignores further points */
+    yk_status *status; /* of all figures: after an error, points are ignored */
 } yk_series;
 
 /* MATRIX: a row for each series, and as many columns, whose names are those of the rows; the y of a point is a cell. */
@@ -69,13 +69,14 @@ typedef struct {
     size_t bands, band_cap;
     yk_series *series;
     size_t n, cap;
-    yk_series spare; /* returned if there is no memory for a series */
+    yk_series spare;   /* returned after an error */
+    yk_status *status; /* of all figures */
 } yk_figure;
 
 typedef struct {
     yk_figure *figure;
     size_t n, cap;
-    yk_figure spare;  /* returned if there is no memory for a figure */
+    yk_figure spare;  /* returned after an error */
     yk_status status; /* the first error */
 } yk_figures;
 

@@ -68,7 +68,8 @@ static void run_resource(const yk_compare *c, size_t run, const kind *q, yk_seri
 {
     const yk_run *r = &c->run[run];
     size_t *at = calloc(r->logs + 1, sizeof *at);
-    out->failed |= !at;
+    if (!at)
+        *out->status = yk_fail_memory(r->logs * sizeof *at, "a figure");
     for (size_t p = 0; at && r->logs && p < r->log[0].sample.n; p++) {
         const double now = r->log[0].sample.row[p].seconds;
         double sum = 0.0;
@@ -143,9 +144,10 @@ static yk_series *add_group(const yk_compare *c, const yk_config_group *g, const
 {
     yk_series *s = yk__series_add(f, c->groups > 1 ? g->label : c->run[g->run[0]].name, (int)g->line);
     yk_series *part = calloc(g->n, sizeof *part);
-    s->failed |= !part;
+    if (!part)
+        *f->status = yk_fail_memory(g->n * sizeof *part, "a figure");
     for (size_t i = 0; part && i < g->n; i++) {
-        part[i].axes = s->axes;
+        part[i] = (yk_series){.axes = s->axes, .status = f->status};
         k->of(c, g->run[i], k, &part[i]);
     }
     if (part)

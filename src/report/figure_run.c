@@ -149,10 +149,8 @@ static void add_bands(yk_figure *f, const yk_process_log *w, const char *what)
             }
         if (f->bands == MAX_BANDS)
             continue;
-        if (YK_RESERVE(f->band, f->band_cap, f->bands + 1, "a figure")) {
-            f->spare.failed = true;
+        if (*f->status || (*f->status = YK_RESERVE(f->band, f->band_cap, f->bands + 1, "a figure")))
             return;
-        }
         f->band[f->bands].begin = begin;
         f->band[f->bands++].end = end;
     }

@@ -20,20 +20,14 @@
 
 extern char **environ;
 
-static yk_status join(const char *dir, const char *name, const char *ending, char *out /* [PATH_MAX] */)
-{
-    return snprintf(out, PATH_MAX, "%s/%s%s", dir, name, ending) < PATH_MAX
-               ? YK_OK
-               : yk_fail_in(dir, name, "cannot write", ENAMETOOLONG);
-}
+enum { MAX_PATH = PATH_MAX + 256 }; /* of a file in a directory that exists */
 
-/* Takes the text. */
+/* Saves a text, and frees it. */
 static yk_status save(yk_text *t, const char *dir, const char *name, const char *ending)
 {
-    char path[PATH_MAX];
-    yk_status st = join(dir, name, ending, path);
-    if (!st)
-        st = yk_text_save(t, NULL, path);
+    char path[MAX_PATH];
+    snprintf(path, sizeof path, "%s/%s%s", dir, name, ending);
+    const yk_status st = yk_text_save(t, NULL, path);
     yk_text_fini(t);
     return st;
 }
@@ -100,7 +94,7 @@ typedef struct {
 /* Returns an errno value. */
 static int start(const conversion *c, const char *from, const char *to, int height, pid_t *pid_out)
 {
-    char shot[PATH_MAX + 16], size[48], data[64];
+    char shot[MAX_PATH + 16], size[48], data[64];
     snprintf(shot, sizeof shot, "--screenshot=%s", to);
     snprintf(size, sizeof size, "--window-size=%d,%d", YK__WIDTH, height);
     snprintf(data, sizeof data, "--user-data-dir=%s/browser", c->temp); /* another one may be running */
@@ -152,40 +146,15 @@ static yk_status convert(conversion *c, const char *from, const char *to, int he
 static yk_status convert_text(conversion *c, yk_text *svg, const char *dir, const char *name)
 {
     static const char label[] = " height=\"";
-    char from[PATH_MAX], to[PATH_MAX];
+    char from[MAX_PATH], to[MAX_PATH];
     uint64_t height = YK__HEIGHT;
     const char *at = svg->status ? NULL : strstr(svg->s, label);
     if (at)
         yk_digits_after(label, at, INT_MAX, &height);
-    yk_status st = save(svg, c->temp, name, ".svg");
-    if (!st)
-        st = join(c->temp, name, ".svg", from);
-    if (!st)
-        st = join(dir, name, ".png", to);
+    const yk_status st = save(svg, c->temp, name, ".svg");
+    snprintf(from, sizeof from, "%s/%s.svg", c->temp, name);
+    snprintf(to, sizeof to, "%s/%s.png", dir, name);
     return st ? st : convert(c, from, to, (int)height);
-}
-
-/* Saves every drawing as SVG, or converts it. */
-static yk_status save_drawings(const yk_figures *fs, const char *dir, conversion *c)
-{
-    yk_status st = YK_OK;
-    for (size_t i = 0; i < fs->n; i++) {
-        const yk_figure *f = &fs->figure[i];
-        for (int x = 0; !st && x < yk_figure_drawings(f); x++) {
-            yk_text svg = {0};
-            char name[sizeof f->id + 16];
-            snprintf(name, sizeof name, f->steps_or_time ? "%s-by-%s" : "%s", f->id, yk_x_names[x]);
-            yk_figure_draw(f, (yk_x)x, YK_DRAW_FILE, &svg);
-            st = c ? convert_text(c, &svg, dir, name) : save(&svg, dir, name, ".svg");
-        }
-    }
-    return st;
-}
-
-static yk_status export_svg(const yk_figures *fs, const char *dir)
-{
-    yk_status st = yk_dir_make(dir);
-    return st ? st : save_drawings(fs, dir, NULL);
 }
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
@@ -194,16 +163,27 @@ static int remove_one(const char *path, const struct stat *s, int kind, struct F
     return remove(path);
 }
 
-static yk_status export_png(const yk_figures *fs, const char *dir)
+/* Saves every drawing as SVG, or as PNG. */
+static yk_status export_drawings(const yk_figures *fs, const char *dir, bool png)
 {
     conversion c = {converters, "/tmp/yoke-report-XXXXXX"};
     yk_status st = yk_dir_make(dir);
-    if (!st && !mkdtemp(c.temp))
+    if (!st && png && !mkdtemp(c.temp))
         st = yk_fail_path(c.temp, "cannot create a temporary directory", errno);
     if (st)
         return st;
-    st = save_drawings(fs, dir, &c);
-    nftw(c.temp, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    for (size_t i = 0; i < fs->n; i++) {
+        const yk_figure *f = &fs->figure[i];
+        for (int x = 0; !st && x < yk_figure_drawings(f); x++) {
+            yk_text svg = {0};
+            char name[sizeof f->id + 16];
+            snprintf(name, sizeof name, f->steps_or_time ? "%s-by-%s" : "%s", f->id, yk_x_names[x]);
+            yk_figure_draw(f, (yk_x)x, YK_DRAW_FILE, &svg);
+            st = png ? convert_text(&c, &svg, dir, name) : save(&svg, dir, name, ".svg");
+        }
+    }
+    if (png)
+        nftw(c.temp, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return st;
 }
 
@@ -277,11 +257,11 @@ static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_
         st = export_csv(&fs, &c, r->csv); /* before thinning: all points */
     yk_figures_thin(&fs, YK_REPORT_BYTES);
     if (!st && r->svg)
-        st = export_svg(&fs, r->svg);
+        st = export_drawings(&fs, r->svg, false);
     if (!st)
         st = write_out(r, &c, &warnings, &fs, out);
     if (!st && r->png) /* last: it needs another program, which may fail */
-        st = export_png(&fs, r->png);
+        st = export_drawings(&fs, r->png, true);
     out->figures = fs.n;
     out->warnings = warnings.n;
     yk_figures_fini(&fs);
