@@ -53,13 +53,13 @@ static void add_best(yk_compare *c)
     size_t first = SIZE_MAX, never = 0;
     double soonest = INFINITY;
     for (size_t i = 0; isfinite(c->target) && i < c->n; i++) {
-        double s = c->facts[i].failed ? INFINITY : yk_run_seconds_to(&c->run[i], c->target);
+        const double s = c->facts[i].failed ? NAN : c->facts[i].to_target;
         never += !isfinite(s);
         if (s < soonest)
             soonest = s, first = i;
     }
     if (first != SIZE_MAX) {
-        char title[32], others[64] = "";
+        char title[32], others[96] = "";
         if (never)
             snprintf(others, sizeof others, "; %zu of %zu runs did not reach it", never, c->n);
         snprintf(title, sizeof title, "Fastest to %.4g %%", c->target * 100.0);
@@ -236,7 +236,7 @@ static const struct {
     {{"AUC", "area under the ROC curve, at the end", YK_UNIT_PLAIN, .best = 1}, FACT(test_auc), ALL},
     {{"test loss", NULL, YK_UNIT_PLAIN, .best = -1}, FACT(test_loss), ALL},
     {{"to", "time until an evaluation reached this accuracy", YK_UNIT_SECONDS, .best = -1},
-     YK_TO_TARGET,
+     FACT(to_target),
      ALL},
     {{"staleness", "mean number of updates by other workers between read and write", YK_UNIT_CORES},
      FACT(stale_mean),
@@ -259,7 +259,7 @@ enum { RESULTS = sizeof results / sizeof *results };
 
 static bool has_result(const yk_compare *c, unsigned table, size_t i)
 {
-    return results[i].tables & table && (results[i].offset != YK_TO_TARGET || isfinite(c->target));
+    return results[i].tables & table && (results[i].offset != FACT(to_target) || isfinite(c->target));
 }
 
 static void add_results(const yk_compare *c, yk_table *t, unsigned table)
@@ -269,7 +269,7 @@ static void add_results(const yk_compare *c, yk_table *t, unsigned table)
         char title[24];
         if (!has_result(c, table, i))
             continue;
-        if (results[i].offset == YK_TO_TARGET)
+        if (results[i].offset == FACT(to_target))
             snprintf(column.title, sizeof column.title, "to %.4g %%", c->target * 100.0);
         if (table == MODES && results[i].tables != MODES) {
             column.best = 0;
@@ -461,13 +461,13 @@ static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_ta
 static void mode_and_servers(const yk_compare *c, const yk_config_group *g, bool servers, char *out,
                              size_t size)
 {
-    char mode[32], text[48] = "", number[YK_OPTION_SIZE];
-    yk_mode_text(&c->facts[g->run[0]], mode);
+    char mode[YK_OPTION_SIZE], text[48] = "", number[YK_OPTION_SIZE];
+    yk_option_text(c, g->run[0], "mode", mode);
     if (servers) {
         yk_option_text(c, g->run[0], "servers", number);
         yk__option_phrase("servers", number, text, sizeof text);
     }
-    snprintf(out, size, "%s%s%s", mode, *text ? ", " : "", text);
+    snprintf(out, size, "%.100s%s%s", mode, *text ? ", " : "", text);
 }
 
 /* N workers are compared with N workers, whether parameter servers are used or not. */
@@ -483,9 +483,9 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
     for (size_t g = 0; g < c->groups; g++)
         for (size_t k = 0; k < c->groups; k++) {
             const yk_config_group *sync = &c->group[g], *other = &c->group[k];
-            char mode[96], base[96];
-            yk_mode_text(&c->facts[sync->run[0]], base);
-            yk_mode_text(&c->facts[other->run[0]], mode);
+            char mode[YK_OPTION_SIZE], base[YK_OPTION_SIZE];
+            yk_option_text(c, sync->run[0], "mode", base);
+            yk_option_text(c, other->run[0], "mode", mode);
             if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
                 strcmp(sync->key[YK_KEY_EXCEPT_MODE], other->key[YK_KEY_EXCEPT_MODE]))
                 continue;
@@ -547,7 +547,7 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
     c->mixed = processes && per_process;
     if (!st) {
         yk__find_varying(c);
-        c->target = yk__find_target(c);
+        yk__find_target(c);
         st = yk__groups_make(c);
     }
     if (!st)

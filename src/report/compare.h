@@ -90,9 +90,7 @@ void yk_compare_fini(yk_compare *c);
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
 
 /* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
- * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of fewer than three runs is NAN. Failed
- * runs do not count, unless all runs failed. */
-#define YK_TO_TARGET (sizeof(yk_facts) + 64)
+ * fact in yk_facts. The deviation of fewer than three runs is NAN. Failed runs do not count, unless all runs failed. */
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. "scaling": "threads of 1 process",
@@ -132,9 +130,9 @@ yk_status yk__groups_make(yk_compare *c);
 void yk__find_varying(yk_compare *c);
 bool yk__all_failed(const yk_compare *c, const yk_config_group *g);
 
-/* The highest accuracy that three quarters of the runs reach, rounded down to half a point; NAN if they use different
- * data. */
-double yk__find_target(const yk_compare *c);
+/* Sets `target`, and the times to it: the highest accuracy that three quarters of the runs reach, rounded down to half a
+ * point; NAN if they use different data. */
+void yk__find_target(yk_compare *c);
 
 /* Whether labels and tables show the names of the runs: names that people chose are short, but those of a sweep list all
  * options. */

@@ -266,7 +266,7 @@ static void planned_facts(const yk_run *r, yk_facts *f)
 
 void yk_facts_of(const yk_run *r, yk_facts *out)
 {
-    *out = (yk_facts){0};
+    *out = (yk_facts){.to_target = NAN};
     yk_facts *f = out;
     f->model = text_of(r, "model", "");
     f->data = text_of(r, "data", "");
@@ -315,10 +315,21 @@ bool yk__varies_in_repeats(const char *option)
     return o && o->flags & YK_OPT_VARIES_IN_REPEATS;
 }
 
+static void mode_text(const yk_facts *f, char *out)
+{
+    const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
+    if (f->staleness_by_group)
+        snprintf(out, 32, "stale %.25s", f->staleness_by_group);
+    else if (!sync && f->staleness > 0.0)
+        snprintf(out, 32, "stale %.0f", f->staleness);
+    else
+        snprintf(out, 32, "%.31s", sync ? "sync" : f->mode);
+}
+
 bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
 {
     char mode[32];
-    yk_mode_text(f, mode);
+    mode_text(f, mode);
     const struct {
         const char *name, *text;
         double number;
@@ -365,23 +376,4 @@ char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
             yk_text_print(&out, "%s=%s\n", name, r->option[o].value);
     }
     return yk_text_take(&out);
-}
-
-void yk_mode_text(const yk_facts *f, char *out)
-{
-    const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
-    if (f->staleness_by_group)
-        snprintf(out, 32, "stale %.25s", f->staleness_by_group);
-    else if (!sync && f->staleness > 0.0)
-        snprintf(out, 32, "stale %.0f", f->staleness);
-    else
-        snprintf(out, 32, "%.31s", sync ? "sync" : f->mode);
-}
-
-double yk_run_seconds_to(const yk_run *r, double accuracy)
-{
-    for (size_t i = 0; i < r->eval.n; i++)
-        if (r->eval.row[i].test_accuracy >= accuracy)
-            return r->eval.row[i].seconds;
-    return NAN;
 }

@@ -42,7 +42,8 @@ typedef struct {
     double memory_peak;         /* bytes, of all processes together */
     double network;             /* bytes per second of the busiest host, in its busier direction */
     double sent, received;      /* bytes, by the program itself */
-    double stale_mean;          /* updates by others between reading and writing a parameter */
+    double to_target;  /* seconds until an evaluation reached the target of a comparison; NAN: never */
+    double stale_mean; /* updates by others between reading and writing a parameter */
     const char *verdict, *bottleneck, *advice;
     double share;                              /* of the time that the bottleneck costs */
     bool ended, interrupted, diverged, failed; /* ended: it has a summary */
@@ -105,15 +106,10 @@ extern const char *const yk_usual_options[];
  * ends with NULL. The caller frees it; NULL: out of memory. */
 char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except);
 
-/* Writes an option that is a fact, with this many digits; "": unknown. False: it is not a fact. */
+/* Writes an option that is a fact, with this many digits; "": unknown; mode: "sync", "async", "stale 8". False: it is not a
+ * fact. */
 #define YK_OPTION_SIZE 256
 bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out);
-
-/* "sync", "async", "stale 8". */
-void yk_mode_text(const yk_facts *f, char *out /* [32] */);
-
-/* Seconds until an evaluation reached this accuracy; NAN: never. */
-double yk_run_seconds_to(const yk_run *r, double accuracy);
 
 void yk_plateau_find(const yk_metrics *eval, yk_plateau *out);
 

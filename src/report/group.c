@@ -62,31 +62,25 @@ bool yk__all_failed(const yk_compare *c, const yk_config_group *g)
     return failed;
 }
 
-/* The fact of the i-th run of a group; NAN: it does not count. */
-static double fact_of(const yk_compare *c, const yk_config_group *g, size_t i, size_t offset)
-{
-    if (c->facts[g->run[i]].failed && !yk__all_failed(c, g))
-        return NAN;
-    return offset == YK_TO_TARGET ? yk_run_seconds_to(&c->run[g->run[i]], c->target)
-                                  : yk_double_at(&c->facts[g->run[i]], offset);
-}
-
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
 {
+    const bool failed = yk__all_failed(c, g);
     yk_moments m = {0};
     for (size_t i = 0; i < g->n; i++)
-        yk_moments_add(&m, fact_of(c, g, i, offset));
+        if (failed || !c->facts[g->run[i]].failed)
+            yk_moments_add(&m, yk_double_at(&c->facts[g->run[i]], offset));
     if (spread_out)
         *spread_out = yk_moments_deviation(&m, YK_MIN_REPEATS);
     return yk_moments_mean(&m);
 }
 
-double yk__find_target(const yk_compare *c)
+void yk__find_target(yk_compare *c)
 {
     double best[512];
     size_t n = 0;
+    c->target = NAN;
     if (yk_is_listed("data", c->varying))
-        return NAN;
+        return;
     for (size_t i = 0; i < c->n && n < 512; i++) {
         double top = NAN;
         for (size_t k = 0; k < c->run[i].eval.n; k++)
@@ -98,7 +92,13 @@ double yk__find_target(const yk_compare *c)
             best[at] = best[at - 1];
         best[at] = top;
     }
-    return n < 2 ? NAN : floor(best[n / 4] * 200.0 + 1e-9) / 200.0;
+    if (n < 2)
+        return;
+    c->target = floor(best[n / 4] * 200.0 + 1e-9) / 200.0;
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t k = c->run[i].eval.n; k-- > 0;)
+            if (c->run[i].eval.row[k].test_accuracy >= c->target)
+                c->facts[i].to_target = c->run[i].eval.row[k].seconds;
 }
 
 bool yk__shows_names(const yk_compare *c)

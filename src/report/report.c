@@ -291,18 +291,6 @@ static yk_status load_all(loading *l)
     return yk_team_once(l->threads, load_some, l);
 }
 
-static bool is_run_dir(const char *directory, const char *up)
-{
-    static const char *const names[] = {"config.ini", "metrics.jsonl", "summary.json"};
-    int found = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[PATH_MAX];
-        found += snprintf(path, sizeof path, "%s%s/%s", directory, up, names[i]) < PATH_MAX &&
-                 access(path, F_OK) == 0;
-    }
-    return found >= 2;
-}
-
 /* The page must not replace a file of a run. */
 static yk_status check_out(const char *out)
 {
@@ -319,10 +307,13 @@ static yk_status check_out(const char *out)
     const char *name = slash ? slash + 1 : path, *directory = slash ? path : ".";
     if (slash)
         *slash = '\0';
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-        if (fnmatch(written[i].pattern, name, FNM_EXTMATCH) == 0 && is_run_dir(directory, written[i].up))
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        char run[PATH_MAX + 8];
+        snprintf(run, sizeof run, "%s%s", directory, written[i].up);
+        if (fnmatch(written[i].pattern, name, FNM_EXTMATCH) == 0 && yk_is_run(run))
             return yk_fail(YK_EUSAGE, "--out %s: this is a file of a run directory; choose another name",
                            out);
+    }
     return YK_OK;
 }
 

@@ -518,7 +518,7 @@ void yk_run_list_fini(yk_run_list *l)
     *l = (yk_run_list){0};
 }
 
-static bool is_run(const char *path)
+bool yk_is_run(const char *path)
 {
     char log[PATH_MAX];
     struct stat s;
@@ -568,7 +568,7 @@ static yk_status order_by_plan(void *context, char *line, size_t size, bool whol
 static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_out)
 {
     struct dirent **entry;
-    if (is_run(path)) {
+    if (yk_is_run(path)) {
         *found_out = true;
         return add(l, path);
     }

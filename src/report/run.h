@@ -110,6 +110,8 @@ void yk_run_fini(yk_run *r);
 
 const char *yk_run_get(const yk_run *r, const char *option); /* the value in config.ini; NULL: not set */
 
+bool yk_is_run(const char *path); /* it is a run directory */
+
 /* The run directories at the paths, not loaded: a directory with metrics.jsonl is one; any other is searched recursively, in
  * natural order (run-2 before run-10). Names are the shortest unique suffixes of the paths. */
 typedef struct {
