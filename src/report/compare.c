@@ -457,17 +457,18 @@ static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_ta
     free(at);
 }
 
-/* "async", or "async, 1 server" if runs differ in that. */
-static void mode_and_servers(const yk_compare *c, const yk_config_group *g, bool servers, char *out,
-                             size_t size)
+/* "async", or "async, 1 server" if runs differ in that; an empty cell for no group. */
+static void put_mode(const yk_compare *c, const yk_config_group *g, bool servers, yk_table *t)
 {
-    char mode[YK_OPTION_SIZE], text[48] = "", number[YK_OPTION_SIZE];
-    yk_option_text(c, g->run[0], "mode", mode);
-    if (servers) {
+    char text[2 * YK_OPTION_SIZE] = "", number[YK_OPTION_SIZE];
+    if (g)
+        yk_option_text(c, g->run[0], "mode", text);
+    if (g && servers) {
+        const size_t n = strlen(strcat(text, ", "));
         yk_option_text(c, g->run[0], "servers", number);
-        yk__option_phrase("servers", number, text, sizeof text);
+        yk__option_phrase("servers", number, text + n, sizeof text - n);
     }
-    snprintf(out, size, "%.100s%s%s", mode, *text ? ", " : "", text);
+    yk_table_text(t, text);
 }
 
 /* N workers are compared with N workers, whether parameter servers are used or not. */
@@ -476,8 +477,7 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
     const bool servers = yk_is_listed("servers", c->varying);
     yk__add_options(c, t, kind->except);
     yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
-    if (servers)
-        yk_table_column(t, &(yk_column){"sync", "what it is compared with", .words = true});
+    yk_table_column(t, &(yk_column){"sync", "what it is compared with", .words = true});
     t->keys = t->columns;
     add_results(c, t, kind->results);
     for (size_t g = 0; g < c->groups; g++)
@@ -489,13 +489,10 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
             if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
                 strcmp(sync->key[YK_KEY_EXCEPT_MODE], other->key[YK_KEY_EXCEPT_MODE]))
                 continue;
-            mode_and_servers(c, sync, servers, base, sizeof base);
-            mode_and_servers(c, other, servers, mode, sizeof mode);
             yk_table_row(t, (int)other->run[0]);
             yk__put_options(c, t, other->run[0]);
-            yk_table_text(t, mode);
-            if (servers)
-                yk_table_text(t, base);
+            put_mode(c, other, servers, t);
+            put_mode(c, servers ? sync : NULL, servers, t);
             put_results(c, t, kind->results, other, sync);
         }
 }

@@ -171,17 +171,14 @@ static void shell_word(const char *s, yk_text *out)
     bool safe = *s != 0;
     for (const char *c = s; *c; c++)
         safe &= isalnum((unsigned char)*c) || strchr("-_./:,=+@%", *c);
+    const char *const quote = safe ? "" : "'";
     yk_text word = {0};
-    yk_text_add(&word, safe ? "" : "'");
     for (; *s; s++) {
         yk_text_add(&word, *s == '\'' ? "'\\'" : "");
         yk_text_put(&word, s, 1);
     }
-    yk_text_add(&word, safe ? "" : "'");
-    if (word.status && !out->status)
-        out->status = word.status;
-    else
-        yk_html(out, "%s", word.s);
+    yk_html(out, "%s%s%s", quote, word.s ? word.s : "", quote);
+    out->status = out->status ? out->status : word.status;
     yk_text_fini(&word);
 }
 
@@ -248,8 +245,8 @@ static void passes(const yk_run *r, yk_text *out)
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
 }
 
-/* A single worker or process has the numbers of the run. */
-static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out)
+/* A table of a run, if it has rows: `before`, title and table. A single worker or process has the numbers of the run. */
+static void show(yk_run_table which, const yk_compare *c, size_t i, const char *before, yk_text *out)
 {
     const size_t min = which == YK_RUN_WORKERS || which == YK_RUN_PROCESSES ? 2 : 1;
     yk_table t;
@@ -261,7 +258,7 @@ static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out
     if (t.status && !out->status)
         out->status = t.status;
     if (t.rows >= min && !t.status) {
-        yk_text_print(out, "<div><h3>%s</h3>", t.title);
+        yk_text_print(out, "%s<div><h3>%s</h3>", before, t.title);
         page_table(&t, c, out);
         yk_text_add(out, "</div>");
     }
@@ -290,6 +287,39 @@ static void summary_line(const yk_facts *f, yk_text *out)
         }
 }
 
+/* ---- figures of a run ---- */
+
+/* The id of the section that has a figure; "": the details of its run. */
+static const char *section_of(const yk_page *p, const yk_figure *f)
+{
+    if (f->section)
+        return f->section;
+    if (f->steps_or_time)
+        return "curves";
+    if (f->x_title)
+        return f->x_title; /* the table that has this column */
+    if (f->kind == YK_LINES)
+        return f->run < 0 ? "resources" : "";
+    return f->run < 0 || p->compare->n == 1 ? "time" : ""; /* a single run has its own phases here too */
+}
+
+/* The figures of run i in a section, in a grid; returns how many. */
+static size_t run_figures(const yk_page *p, size_t i, const char *section, yk_text *out)
+{
+    size_t shown = 0;
+    for (size_t k = 0; k < p->figures->n; k++) {
+        const yk_figure *f = &p->figures->figure[k];
+        char caption[256]; /* without the run, which is in the heading */
+        if (f->run != (int)i || strcmp(section_of(p, f), section))
+            continue;
+        snprintf(caption, sizeof caption, "%s%s%s", f->title, *f->panel ? ": " : "", f->panel);
+        yk_text_add(out, shown++ ? "" : "<div class=\"figures\">");
+        page_figure(f, caption, p->compare, out);
+    }
+    yk_text_add(out, shown ? "</div>" : "");
+    return shown;
+}
+
 /* The test metrics of a run: a section if it is the only one. */
 static void page_metrics(const yk_page *p, size_t i, yk_text *out)
 {
@@ -299,15 +329,11 @@ static void page_metrics(const yk_page *p, size_t i, yk_text *out)
         return;
     yk_text_add(out, only ? "<section id=\"metrics\"><h2>Metrics</h2><div class=\"cols\">"
                           : "<div class=\"cols\">");
-    show(YK_RUN_METRICS, c, i, out);
-    show(YK_RUN_CLASSES, c, i, out);
-    yk_text_add(out, "</div><div class=\"figures\">");
-    for (size_t k = 0; k < p->figures->n; k++) {
-        const yk_figure *f = &p->figures->figure[k];
-        if (f->run == (int)i && f->section)
-            page_figure(f, f->title, c, out);
-    }
-    yk_text_add(out, only ? "</div></section>\n" : "</div>\n");
+    show(YK_RUN_METRICS, c, i, "", out);
+    show(YK_RUN_CLASSES, c, i, "", out);
+    yk_text_add(out, "</div>");
+    run_figures(p, i, "metrics", out);
+    yk_text_add(out, only ? "</section>\n" : "\n");
 }
 
 static void page_run(const yk_page *p, size_t i, yk_text *out)
@@ -326,35 +352,19 @@ static void page_run(const yk_page *p, size_t i, yk_text *out)
     } else {
         yk_text_add(out, "<section id=\"over-time\"><h2>Resources over time</h2><div class=\"body\">");
     }
-    size_t shown = 0;
-    for (size_t k = 0; k < p->figures->n; k++)
-        if (p->figures->figure[k].run == (int)i && !p->figures->figure[k].section &&
-            (!only || p->figures->figure[k].kind == YK_LINES)) {
-            if (!shown++)
-                yk_text_add(out, "<div class=\"figures\">");
-            yk_figure f = p->figures->figure[k];
-            char caption[256];
-            f.of = NULL; /* the heading has the label of the run */
-            yk_figure_name(&f, caption, sizeof caption);
-            page_figure(&f, caption, c, out);
-        }
     yk_text_add(
         out,
-        shown ? "</div>\n"
-              : "<p class=\"note\">This run did not record its use of CPU, memory, network and disk.</p>\n");
+        run_figures(p, i, "", out)
+            ? "\n"
+            : "<p class=\"note\">This run did not record its use of CPU, memory, network and disk.</p>\n");
     if (c->run[i].logs > 4 * YK_MAX_CURVES)
         yk_text_print(out, "<p class=\"note\">The plots show the first %d of %zu processes.</p>",
                       4 * YK_MAX_CURVES, c->run[i].logs);
     passes(&c->run[i], out);
     for (int k = YK_RUN_WORKERS; k < YK_RUN_WEIGHTS; k++)
-        show((yk_run_table)k, c, i, out);
-    yk_text weights = {0};
-    show(YK_RUN_WEIGHTS, c, i, &weights);
-    if (only && weights.n)
-        yk_text_add(out, "</div></section>\n<section id=\"model\"><div class=\"body\">");
-    yk_text_put(out, weights.s ? weights.s : "", weights.n);
-    out->status = out->status ? out->status : weights.status;
-    yk_text_fini(&weights);
+        show((yk_run_table)k, c, i, "", out);
+    show(YK_RUN_WEIGHTS, c, i, only ? "</div></section>\n<section id=\"model\"><div class=\"body\">" : "",
+         out);
     if (only)
         yk_text_add(out, "</div></section>\n<section id=\"configuration\"><h2>Configuration</h2>");
     configuration(p, i, out);
@@ -560,20 +570,6 @@ static void warnings(const yk_page *p, yk_text *out)
 }
 
 /* ---- figures, by section ---- */
-
-/* The id of the section that has a figure; "": the details of its run. */
-static const char *section_of(const yk_page *p, const yk_figure *f)
-{
-    if (f->section)
-        return "";
-    if (f->steps_or_time)
-        return "curves";
-    if (f->x_title)
-        return f->x_title; /* the table that has this column */
-    if (f->kind == YK_LINES)
-        return f->run < 0 ? "resources" : "";
-    return f->run < 0 || p->compare->n == 1 ? "time" : ""; /* a single run has its own phases here too */
-}
 
 /* Figures in a grid. The panels of a figure are small, below their common title. */
 static void show_figures(const yk_page *p, const char *section, const char *class, yk_text *out)

@@ -230,18 +230,11 @@ yk_axis yk_axis_log(yk_unit unit, double low, double high)
         a.factor = 100.0, a.word = "%";
     double from = floor(log(a.low) / log(base) + 1e-9), to = ceil(log(a.high) / log(base) - 1e-9),
            every = 1.0;
-    static const double part[] = {1.0, 2.0, 5.0, 10.0};
+    static const double part[] = {1.0, 2.0, 5.0};
     int parts = 1;
     if (base == 10.0) { /* extended to 1, 2 or 5 times a power */
-        double floor_power = pow(10.0, floor(log10(a.low))), top_power = pow(10.0, floor(log10(a.high)));
-        for (int i = 0; i < 4; i++)
-            if (part[i] * floor_power <= a.low * (1.0 + 1e-9))
-                low = part[i] * floor_power;
-        for (int i = 3; i >= 0; i--)
-            if (part[i] * top_power >= a.high * (1.0 - 1e-9))
-                high = part[i] * top_power;
-        a.low = low;
-        a.high = high;
+        a.low = 1.0 / round_step(1.0 / a.low);
+        a.high = round_step(a.high);
         every = fmax(1.0, ceil((to - from) / 8.0));
         parts = to - from <= 2.0 ? 3 : 1;
     }
