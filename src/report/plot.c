@@ -22,7 +22,8 @@ static const char file_style[] =
 
 const char *const yk_x_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
 
-void yk_series_class(const yk_series *s, char *out)
+/* The CSS classes of a line: color and dash. */
+static void series_class(const yk_series *s, char *out)
 {
     if (s->color < 0)
         snprintf(out, 16, "cx d%d", s->dash % YK_DASHES);
@@ -61,7 +62,7 @@ const char *yk_figure_entry(const yk_figure *f, size_t i, char *class)
     for (size_t k = 0; !any && k < f->n; k++)
         any = i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
     if (f->kind == YK_LINES)
-        yk_series_class(&f->series[i], class);
+        series_class(&f->series[i], class);
     else if (f->kind == YK_BARS)
         snprintf(class, 16, "p%d", (int)i);
     else
@@ -324,7 +325,7 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
     char class[16];
     double x, y;
     bool hides = false;
-    yk_series_class(s, class);
+    series_class(s, class);
     for (size_t k = 0; k < i && !s->dash; k++)
         hides |= same_line(p, s, &f->series[k]);
     yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);

@@ -41,9 +41,6 @@ void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out);
 size_t yk_figure_entries(const yk_figure *f);
 const char *yk_figure_entry(const yk_figure *f, size_t i, char *class /* [16] */);
 
-/* The CSS classes of a line: color and dash. */
-void yk_series_class(const yk_series *s, char *out /* [16] */);
-
 yk_axis yk_figure_y_axis(const yk_figure *f);
 
 /* Internal: the size of a plot of lines in user units. */

@@ -29,19 +29,13 @@ enum {
 static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
 enum { MAX_LINE = 1 << 20 };                       /* bytes */
 
-/* DIR/NAME; false: it is too long. */
-static bool join(const char *dir, const char *name, char *out /* [PATH_MAX] */)
-{
-    return snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX;
-}
+enum { MAX_PATH = PATH_MAX + 256 }; /* of a file in a directory that exists */
 
-/* Opens a file of an untrusted directory. */
-static yk_status open_in(const char *dir, const char *name, uint64_t max, int *fd_out)
+/* Returns DIR/NAME. */
+static const char *join(const char *dir, const char *name, char *out /* [MAX_PATH] */)
 {
-    char path[PATH_MAX];
-    *fd_out = -1;
-    return join(dir, name, path) ? yk_file_open_regular(path, max, fd_out)
-                                 : yk_fail_in(dir, name, "cannot open", ENAMETOOLONG);
+    snprintf(out, MAX_PATH, "%s/%s", dir, name);
+    return out;
 }
 
 /* Calls `take` for each line of such a file, without its newline; `whole` is false for a last line that has none. A file that does
@@ -51,8 +45,9 @@ typedef yk_status take_line_function(void *context, char *line, size_t size, boo
 static yk_status each_line(const char *dir, const char *name, uint64_t max, take_line_function take,
                            void *context)
 {
+    char path[MAX_PATH];
     int fd;
-    yk_status st = open_in(dir, name, max, &fd);
+    yk_status st = yk_file_open_regular(join(dir, name, path), max, &fd);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd >= 0 && !f) {
         close(fd);
@@ -180,7 +175,7 @@ typedef struct {
     yk_run *run;
     yk_process_log *log;
     size_t samples;
-    double sum[SAMPLE_DOUBLES], peak[SAMPLE_DOUBLES], weight[SAMPLE_DOUBLES];
+    double weight[SAMPLE_DOUBLES]; /* of the sums in log->mean */
 } sample_reader;
 
 static void read_interfaces(const char *line, yk_process_log *w, yk_run_sample *s)
@@ -215,14 +210,15 @@ static void set_rates(const yk_process_log *w, yk_run_sample *s)
         s->received_rate = received / seconds;
 }
 
-/* Adds a sample to the means and the peaks. */
+/* Adds a sample to the sums and the peaks. */
 static void weigh(sample_reader *t, const yk_run_sample *s, double weight)
 {
     const double *v = (const double *)s;
+    double *sum = (double *)&t->log->mean, *peak = (double *)&t->log->peak;
     for (int i = 0; i < SAMPLE_DOUBLES; i++)
         if (isfinite(v[i])) {
-            t->peak[i] = t->weight[i] > 0.0 && t->peak[i] > v[i] ? t->peak[i] : v[i];
-            t->sum[i] += weight * v[i];
+            peak[i] = fmax(peak[i], v[i]); /* ignores NaN */
+            sum[i] = yk_known_or(sum[i], 0.0) + weight * v[i];
             t->weight[i] += weight;
         }
 }
@@ -327,10 +323,7 @@ static yk_status process_log_read(yk_run *r, yk_process_log *w)
     if (t.samples == 1)
         weigh(&t, &w->last, 1.0);
     for (int i = 0; i < SAMPLE_DOUBLES; i++)
-        if (t.weight[i] > 0.0) {
-            ((double *)&w->mean)[i] = t.sum[i] / t.weight[i];
-            ((double *)&w->peak)[i] = t.peak[i];
-        }
+        ((double *)&w->mean)[i] /= t.weight[i];
     return st;
 }
 
@@ -409,11 +402,10 @@ static yk_status read_hosts(yk_run *r, char *comment)
 
 static yk_status read_config(yk_run *r)
 {
-    char path[PATH_MAX];
+    char path[MAX_PATH];
     yk_ini in;
-    if (!join(r->path, "config.ini", path))
-        return yk_fail_path(r->path, "cannot open", ENAMETOOLONG);
-    yk_status st = yk_ini_open_regular(path, MAX_CONFIG, YK_INI_LENIENT | YK_INI_COMMENTS, &in);
+    yk_status st = yk_ini_open_regular(join(r->path, "config.ini", path), MAX_CONFIG,
+                                       YK_INI_LENIENT | YK_INI_COMMENTS, &in);
     while (yk_ini_next(&in, &st))
         st = in.comment ? read_hosts(r, in.comment) : in.name ? add_option(r, in.name, in.value) : YK_OK;
     return yk_ini_close(&in, st);
@@ -424,8 +416,9 @@ static yk_status read_config(yk_run *r)
 /* Invalid JSON counts as missing: the run was killed while writing, or another program wrote the file. */
 static yk_status read_summary(yk_run *r)
 {
+    char path[MAX_PATH];
     int fd;
-    yk_status st = open_in(r->path, "summary.json", MAX_SUMMARY, &fd);
+    yk_status st = yk_file_open_regular(join(r->path, "summary.json", path), MAX_SUMMARY, &fd);
     if (fd >= 0) {
         r->summary = json_loadfd(fd, 0, NULL);
         close(fd);
@@ -520,9 +513,9 @@ void yk_run_list_fini(yk_run_list *l)
 
 bool yk_is_run(const char *path)
 {
-    char log[PATH_MAX];
+    char log[MAX_PATH];
     struct stat s;
-    return join(path, "metrics.jsonl", log) && stat(log, &s) == 0 && S_ISREG(s.st_mode);
+    return stat(join(path, "metrics.jsonl", log), &s) == 0 && S_ISREG(s.st_mode);
 }
 
 /* Adds a path from realpath(), unless it is in the list. */
@@ -581,9 +574,9 @@ static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_o
     /* without it: by name */
     each_line(path, "plan.txt", MAX_PLAN, order_by_plan, &(ordering){entry, n, 0});
     for (int i = 0; i < n; i++) {
-        char below[PATH_MAX];
+        char below[MAX_PATH];
         struct stat s;
-        if (!st && join(path, entry[i]->d_name, below) && lstat(below, &s) == 0 && S_ISDIR(s.st_mode))
+        if (!st && lstat(join(path, entry[i]->d_name, below), &s) == 0 && S_ISDIR(s.st_mode))
             st = walk(l, below, depth - 1, found_out);
         free(entry[i]);
     }
@@ -624,21 +617,19 @@ yk_status yk_runs_find(char *const *paths, size_t n, yk_run_list *out)
     for (size_t i = 0; !st && i < n; i++) {
         char *path = realpath(paths[i], NULL);
         struct stat s;
-        if (!path || stat(path, &s)) {
-            st = yk_fail(YK_EUSAGE, "%s: %s; give a run directory (the --out of yoke train)", paths[i],
-                         strerror(errno));
-        } else if (!S_ISDIR(s.st_mode)) {
-            st = yk_fail(YK_EUSAGE, "%s: not a directory; give a run directory (the --out of yoke train)",
+        bool found = false;
+        const char *why = NULL;
+        if (!path || stat(path, &s))
+            why = strerror(errno);
+        else if (!S_ISDIR(s.st_mode))
+            why = "not a directory";
+        if (why)
+            st = yk_fail(YK_EUSAGE, "%s: %s; give a run directory (the --out of yoke train)", paths[i], why);
+        else if (!(st = walk(out, path, DEPTH, &found)) && !found)
+            st = yk_fail(YK_EUSAGE,
+                         "%s: no run directory here or below (no metrics.jsonl); give the --out of yoke "
+                         "train, or a directory above it",
                          paths[i]);
-        } else {
-            bool found = false;
-            st = walk(out, path, DEPTH, &found);
-            if (!st && !found)
-                st = yk_fail(YK_EUSAGE,
-                             "%s: no run directory here or below (no metrics.jsonl); give the --out of yoke "
-                             "train, or a directory above it",
-                             paths[i]);
-        }
         free(path);
     }
     if (!st)
