@@ -163,6 +163,9 @@ typedef struct {
 yk_status yk__options_init(const yk_compare *c, size_t items,
                            yk_option_values *out); /* the caller sets item[].run */
 
+/* Whether two items have the same values of these options (bits). */
+bool yk__options_same(const yk_option_values *o, size_t a, size_t b, unsigned mask);
+
 /* Adds an option; returns the number of distinct items so far. */
 size_t yk__options_add(yk_option_values *o, const char *name);
 
@@ -172,8 +175,5 @@ unsigned yk__options_for_panels(const yk_option_values *o);
 
 /* "batch 5, 2 workers": the options (bits) of an item. */
 void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out /* [YK_LABEL_SIZE] */);
-
-/* The index of a string in a list, to which it is added if necessary. */
-size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);
 
 #endif

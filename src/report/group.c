@@ -197,7 +197,7 @@ yk_status yk__options_init(const yk_compare *c, size_t items, yk_option_values *
     return out->item ? YK_OK : yk_fail_memory(items * sizeof *out->item, "the names of runs");
 }
 
-static bool same(const yk_option_values *o, size_t a, size_t b, unsigned mask)
+bool yk__options_same(const yk_option_values *o, size_t a, size_t b, unsigned mask)
 {
     for (size_t k = 0; k < o->options; k++)
         if (mask >> k & 1 && o->item[a].value[k] != o->item[b].value[k])
@@ -220,7 +220,7 @@ size_t yk__options_add(yk_option_values *o, const char *name)
                 break;
         }
         o->item[i].value[k] = first;
-        while (whole < i && !same(o, whole, i, ~0u))
+        while (whole < i && !yk__options_same(o, whole, i, ~0u))
             whole++;
         o->item[i].whole = whole;
         different += whole == i;
@@ -250,7 +250,7 @@ static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_
         size_t size = 0;
         bool first = true;
         for (size_t k = 0; k < o->items; k++)
-            if (o->item[k].whole == k && same(o, g, k, mask)) {
+            if (o->item[k].whole == k && yk__options_same(o, g, k, mask)) {
                 first &= k >= g;
                 size++;
             }
@@ -303,7 +303,8 @@ static void find_label_options(const yk_compare *c, yk_option_values *o)
     }
 }
 
-size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text)
+/* The index of a string in a list, to which it is added if necessary. */
+static size_t index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text)
 {
     size_t k = 0;
     while (k < *n && strcmp(list[k], text))
@@ -356,8 +357,8 @@ yk_status yk__labels_make(yk_compare *c)
         /* no known option distinguishes them: YK_MAX_CURVES per panel */
         if (c->groups > YK_MAX_CURVES && !panels)
             snprintf(panel, sizeof panel, "part %zu", g / YK_MAX_CURVES + 1);
-        group->panel = yk__index_of(c->panel, &c->panels, panel);
-        group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
+        group->panel = index_of(c->panel, &c->panels, panel);
+        group->line = index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
     }
     label_runs(c);
     free(o.item);
