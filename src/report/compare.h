@@ -151,6 +151,7 @@ typedef struct {
     size_t run;                         /* its first run */
     size_t value[YK_MAX_LABEL_OPTIONS]; /* equal numbers mean equal values of an option */
     size_t whole;                       /* the first item with the same values of all options */
+    size_t line;                        /* in figures of tables: its color */
 } yk_option_item;
 
 typedef struct {

@@ -49,6 +49,10 @@ static bool name_lines(layout *l, bool lr)
     if (scaling)
         yk__options_add(o, "scaling");
     l->panel = yk__options_for_panels(o);
+    for (size_t r = 0, lines = 0; r < t->rows; r++) {
+        const size_t first = first_like(l, r, ~l->panel);
+        o->item[r].line = first < r ? o->item[first].line : lines++;
+    }
     return true;
 }
 
@@ -106,15 +110,12 @@ typedef struct {
 /* Adds row r to the line of row `of`. Lines of different panels have the same color if they differ in nothing else. */
 static void add_point(const layout *l, size_t r, size_t of, const char *name, yk_figure *f)
 {
-    const size_t line = first_like(l, of, ~l->panel);
-    int color = 0;
+    const int color = (int)l->values.item[of].line;
     size_t k = 0;
     char label[YK_LABEL_SIZE];
-    for (size_t q = 0; q < line; q++)
-        color += first_like(l, q, ~l->panel) == q;
     while (k < f->n && f->series[k].color != color)
         k++;
-    yk__options_join(&l->values, line, ~l->panel, label);
+    yk__options_join(&l->values, of, ~l->panel, label);
     yk_series *s = k < f->n ? &f->series[k] : yk__series_add(f, *label ? label : name, -1);
     s->color = color;
     s->dots = s->bars = true;

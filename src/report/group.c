@@ -215,6 +215,8 @@ size_t yk__options_add(yk_option_values *o, const char *name)
         size_t first = 0, whole = 0;
         yk_option_text(o->compare, o->item[i].run, name, text);
         for (; first < i; first++) {
+            if (o->item[first].value[k] != first)
+                continue; /* an earlier item has this value */
             yk_option_text(o->compare, o->item[first].run, name, other);
             if (!strcmp(text, other))
                 break;
