@@ -241,7 +241,7 @@ END
     fit fm:4 --optimizer wide=sgd --out none
     expect 2 '--optimizer wide=...: --model fm:4 has no parameter group wide'
     fit fm:4 --optimizer linear=best --out none
-    expect 2 'unknown --optimizer best'
+    expect 2 '--optimizer linear=best: the value must be one of: sgd, '
     for wrong in linear=1,linear=2 keyed=1,keyed=2 linear=1,2 linear= =1 linear=1,; do
         fit fm:4 --lr "$wrong" --out none
         expect 2 "--lr $wrong: must be one value, or keyed=VALUE,dense=VALUE"

@@ -100,7 +100,7 @@ train() { # SPEC OPTION...
 --momentum 1.5 between 0 and
 --mode both sync, async
 --stream often auto, always, never
---optimizer newton choose sgd
+--optimizer newton the value must be one of: sgd
 --lr-schedule linear constant, step, inverse, cosine, one-cycle, plateau
 --epochs 1e99 between
 END

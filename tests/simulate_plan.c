@@ -3,7 +3,6 @@
 
 #include "base/rng.h"
 #include "config/config.h"
-#include "train/plan_notes.h"
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -76,7 +76,6 @@ static const struct {
     {YK_OPT_HAS_SPACES, "model data test validation"},
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent network join token-file out resume http config"},
     {YK_OPT_STARTS_JOB, "launch hosts hostfile join"},
-    {YK_OPT_WORD_BY_GROUP, "optimizer lr-schedule"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
 enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 79 };
@@ -153,13 +152,14 @@ static void help_lists_hashed_data(void **state)
 /* A value for each kind that is not its default. */
 static const char *value_of(const yk_option *o)
 {
-    const char *word = yk_option_word(o);
+    const char *word = o->word;
     return o->kind == YK_OPT_FLAG            ? "true"
            : word                            ? strcmp(word, o->default_text) ? word : "1"
            : o->kind == YK_OPT_INT           ? "7"
            : o->kind == YK_OPT_REAL          ? "0.375"
            : o->kind == YK_OPT_REAL_BY_GROUP ? "keyed=0.375,dense=0.1,linear=0.2"
            : o->kind == YK_OPT_INT_BY_GROUP  ? "dense=7"
+           : o->words                        ? o->words(1)
                                              : "text";
 }
 
@@ -230,7 +230,7 @@ static void values_for_one_kind_of_group_are_found(void **state)
                 {"warm-up-epochs", "keyed=0.5", "dense=2", "3"}};
     size_t n = 0;
     for (const yk_option *o = yk_options; o->name; o++)
-        n += yk_option_is_by_group(o) || (o->flags & YK_OPT_WORD_BY_GROUP);
+        n += yk_option_is_by_group(o);
     assert_int_equal(n, sizeof want / sizeof *want);
     for (size_t i = 0; i < n; i++) {
         assert_string_equal(only_for(want[i].name, want[i].keyed, true), want[i].name);
@@ -249,17 +249,18 @@ static void servers_are_a_number_or_all(void **state)
     yk_config c;
     yk_config_init(&c);
     assert_int_equal(yk_config_set(&c, "servers", "all"), YK_OK);
-    assert_int_equal(c.servers.all, YK_ALL);
+    assert_int_equal(yk_by_group_of(&c.servers, "", true, -1), YK_ALL);
     assert_int_equal(yk_config_set(&c, "servers", "2"), YK_OK);
-    assert_int_equal(c.servers.all, 2);
+    assert_int_equal(yk_by_group_of(&c.servers, "", false, -1), 2);
     assert_int_equal(yk_config_set(&c, "servers", "keyed=all,dense=0"), YK_OK);
-    assert_true(isnan(c.servers.all) && c.servers.keyed == YK_ALL && c.servers.dense == 0.0);
+    assert_true(yk_by_group_of(&c.servers, "", true, -1) == YK_ALL &&
+                yk_by_group_of(&c.servers, "", false, -1) == 0.0);
     assert_int_equal(yk_config_set(&c, "servers", "0"), YK_OK);
     assert_error(yk_config_set(&c, "servers", "some"), YK_EUSAGE,
                  "--servers some: not a whole number; must be between 0 and 1024, or all");
     assert_error(yk_config_set(&c, "servers", "-1"), YK_EUSAGE, "--servers -1");
     assert_error(yk_config_set(&c, "workers", "all"), YK_EUSAGE, "--workers all: not a whole number");
-    assert_int_equal(c.servers.all, 0);
+    assert_int_equal(yk_by_group_of(&c.servers, "", false, -1), 0);
     yk_config_fini(&c);
 }
 

@@ -326,7 +326,7 @@ static void errors_are_reported_with_their_line(void **state)
         {HEAD "[grid]\nmode = sync both\n", "the run mode=both: --mode both: the value must be one of"},
         {HEAD "[grid]\nmode = sync async\nstaleness = 0 4\n",
          "the run mode=sync staleness=4: --mode sync means --staleness 0"},
-        {HEAD "[grid]\noptimizer = sgd newton\n", "the run optimizer=newton: "},
+        {HEAD "[grid]\noptimizer = sgd newton\n", ":5: --optimizer newton: the value must be one of: sgd, "},
         {"[train]\nmodel = softmax\n", "--data is missing"},
         {"[sweep]\nbatch = 3\n", ":2: unknown setting batch"},
         {"[sweep]\nrepeats = 0\n", ":2: repeats = 0: must be between 1 and"},
@@ -429,7 +429,7 @@ static void runs_are_found_again(void **state)
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
     p.run[0].config.quiet = p.run[0].config.resume = true; /* belong to one invocation, not to the run */
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
-    p.run[0].config.lr.all = 0.2;
+    assert_int_equal(yk_config_set(&p.run[0].config, "lr", "0.2"), YK_OK);
     assert_state(&p, YK_SWEEP_RUN_DIFFERENT);
     free(path);
     free(file);

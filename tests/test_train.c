@@ -404,7 +404,8 @@ static void configurations_round_trip(void **state)
         assert_string_equal(b.data, text);
         assert_true(yk_by_group_same(&b.lr, &a.lr) && b.momentum == 0.0 &&
                     yk_by_group_same(&b.lr_decay, &a.lr_decay));
-        assert_true(b.no_bias && b.staleness.all == 3 && b.seed == 0 && b.batch == a.batch && !b.test);
+        assert_true(b.no_bias && yk_by_group_of(&b.staleness, "", true, -1) == 3 && b.seed == 0 &&
+                    b.batch == a.batch && !b.test);
         yk_config_fini(&a);
         yk_config_fini(&b);
     }
@@ -415,7 +416,7 @@ static void configurations_round_trip(void **state)
     static const char bad[] = "\xef\xbb\xbf# by hand\n[train]\n  batch = 7\r\nlr=0.5\n\nworkers 3\n";
     put(file, bad, sizeof bad - 1);
     assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:6: not a line of the form name = value");
-    assert_true(c.batch == 7 && c.lr.all == 0.5);
+    assert_true(c.batch == 7 && yk_by_group_of(&c.lr, "", true, -1) == 0.5);
     put(file, "batch = 7\nbatches = 3\n", 22);
     assert_error(yk_config_load(&c, file), YK_EUSAGE,
                  "round.ini:2: unknown option batches; did you mean batch?");
@@ -438,7 +439,10 @@ static void files_set_only_what_to_train(void **state)
     for (const yk_option *o = yk_options; o->name; o++) {
         char line[64], words[96];
         const bool refused = o->flags & YK_OPT_COMMAND_LINE_ONLY;
-        snprintf(line, sizeof line, "%s = %s\n", o->name, o->kind == YK_OPT_FLAG ? "true" : "1");
+        snprintf(line, sizeof line, "%s = %s\n", o->name,
+                 o->kind == YK_OPT_FLAG ? "true"
+                 : o->words             ? o->words(1)
+                                        : "1");
         snprintf(words, sizeof words, "run.ini:1: a file cannot set %s; use --%s on the command line",
                  o->name, o->name);
         put(file, line, strlen(line));

@@ -48,8 +48,8 @@ static void put_range(const yk_option *o)
         printf("%.15g or more", o->min);
     else
         printf("%.15g to %.15g", o->min, o->max);
-    if (yk_option_word(o))
-        printf(", %s", yk_option_word(o));
+    if (o->word)
+        printf(", %s", o->word);
 }
 
 static void put_notes(const yk_option *o)

@@ -4,141 +4,124 @@
 #include <stdio.h>
 #include <string.h>
 
-bool yk_by_group_next(const char **at, yk_by_group_part *out)
+static yk_status set_word(const yk_option *o, const char *text, double *out)
 {
-    const size_t n = strcspn(*at, ","), name = strcspn(*at, "=,"), value = n > name ? n - name - 1 : 0;
-    if (!name || name >= sizeof out->name || !value || value >= sizeof out->value ||
-        ((*at)[n] == ',' && !(*at)[n + 1]))
-        return false;
-    snprintf(out->name, sizeof out->name, "%.*s", (int)name, *at);
-    snprintf(out->value, sizeof out->value, "%.*s", (int)value, *at + name + 1);
-    *at += n + ((*at)[n] == ',');
-    return true;
-}
-
-static yk_status malformed(void)
-{
-    return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE, or NAME=VALUE for individual "
-                              "groups; each name only once");
-}
-
-yk_status yk_by_group_word(const char *text, const char *group, char *out, size_t size)
-{
-    yk_by_group_part part;
-    bool found = false;
-    const char *at = text && strchr(text, '=') ? text : "";
-    snprintf(out, size, "%s", text && !*at ? text : "");
-    while (yk_by_group_next(&at, &part)) {
-        if (strcmp(part.name, group))
-            continue;
-        if (found)
-            return malformed();
-        found = true;
-        snprintf(out, size, "%s", part.value);
+    char names[256] = "";
+    for (int k = 0; o->words(k); k++) {
+        if (strcmp(text, o->words(k)) == 0) {
+            *out = k;
+            return YK_OK;
+        }
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", k ? ", " : "", o->words(k));
     }
-    return *at ? malformed() : YK_OK;
+    return yk_fail(YK_EUSAGE, "the value must be one of: %s", names);
 }
 
-static yk_status set_one(const char *text, double min, double max, bool whole, const char *word, double *out)
+static yk_status set_one(const yk_option *o, const char *text, double *out)
 {
     int64_t n = 0;
-    if (word && strcmp(text, word) == 0) {
+    if (o->words)
+        return set_word(o, text, out);
+    if (o->word && strcmp(text, o->word) == 0) {
         *out = YK_ALL;
         return YK_OK;
     }
-    const yk_status st = whole ? yk_number_int(text, min, max, &n) : yk_number_real(text, min, max, out);
-    if (!st && whole)
-        *out = (double)n;
+    if (o->kind == YK_OPT_REAL_BY_GROUP)
+        return yk_number_real(text, o->min, o->max, out);
+    const yk_status st = yk_number_int(text, o->min, o->max, &n);
+    *out = (double)n;
     return st;
 }
 
 /* Where to store the value for this name. NULL: it was given twice, or there are too many names. */
 static double *slot_of(yk_by_group *g, const char *name)
 {
-    if (strcmp(name, "keyed") == 0)
-        return isnan(g->keyed) ? &g->keyed : NULL;
-    if (strcmp(name, "dense") == 0)
-        return isnan(g->dense) ? &g->dense : NULL;
-    for (int i = 0; i < YK_MAX_GROUPS; i++) {
-        if (strcmp(g->named[i].name, name) == 0)
-            return NULL;
-        if (*g->named[i].name)
-            continue;
-        snprintf(g->named[i].name, sizeof g->named[i].name, "%s", name);
-        return &g->named[i].value;
-    }
-    return NULL;
+    const bool keyed = strcmp(name, "keyed") == 0, dense = strcmp(name, "dense") == 0;
+    int i = keyed ? YK_KEYED : dense ? YK_DENSE : YK_NAMED;
+    const int end = keyed || dense ? i + 1 : YK_GROUP_PARTS;
+    while (i < end && *g->part[i].name && strcmp(g->part[i].name, name))
+        i++;
+    if (i == end || *g->part[i].name)
+        return NULL;
+    snprintf(g->part[i].name, sizeof g->part[i].name, "%s", name);
+    return &g->part[i].value;
 }
 
-yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
-                          yk_by_group *out)
+/* NAME=VALUE */
+static yk_status set_part(const yk_option *o, const char *part, size_t n, yk_by_group *g)
 {
-    yk_by_group g = YK_BY_GROUP_NONE;
-    yk_by_group_part part;
-    const char *at = strchr(text, '=') ? text : "";
-    yk_status st = *at ? YK_OK : set_one(text, min, max, whole, word, &g.all);
-    while (!st && yk_by_group_next(&at, &part)) {
-        double *slot = slot_of(&g, part.name);
-        st = slot ? set_one(part.value, min, max, whole, word, slot) : malformed();
+    char name[YK_GROUP_NAME], value[64];
+    const size_t before = strcspn(part, "=,"), after = n > before ? n - before - 1 : 0;
+    snprintf(name, sizeof name, "%.*s", (int)before, part);
+    snprintf(value, sizeof value, "%.*s", (int)after, part + before + 1);
+    const bool valid = before && before < sizeof name && after && after < sizeof value;
+    double *slot = valid ? slot_of(g, name) : NULL;
+    return slot ? set_one(o, value, slot)
+                : yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE, or NAME=VALUE for "
+                                     "individual groups; each name only once");
+}
+
+yk_status yk_by_group_set(const yk_option *o, const char *text, yk_by_group *out)
+{
+    yk_by_group g = {0};
+    yk_status st = YK_OK;
+    size_t n = strcspn(text, ",");
+    if (!strchr(text, '=')) {
+        st = set_one(o, text, &g.part[YK_EVERY].value);
+        snprintf(g.part[YK_EVERY].name, sizeof g.part->name, "every");
+    } else {
+        for (st = set_part(o, text, n, &g); !st && text[n]; st = set_part(o, text, n, &g)) {
+            text += n + 1;
+            n = strcspn(text, ",");
+        }
     }
-    if (!st && *at)
-        st = malformed();
     if (!st)
         *out = g;
     return st;
 }
 
-static void add_number(char *out, size_t size, const char *name, const char *word, double x)
+void yk_by_group_text(const yk_option *o, const yk_by_group *g, char *out, size_t size)
 {
-    const size_t n = strlen(out);
-    char text[32];
-    yk_number_shortest(x, text, sizeof text);
-    if (!isnan(x))
-        snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", name, *name ? "=" : "",
-                 word && x == YK_ALL ? word : text);
-}
-
-void yk_by_group_text(const yk_by_group *g, const char *word, char *out, size_t size)
-{
+    size_t n = 0;
     *out = '\0';
-    add_number(out, size, "", word, g->all);
-    add_number(out, size, "keyed", word, g->keyed);
-    add_number(out, size, "dense", word, g->dense);
-    for (int i = 0; i < YK_MAX_GROUPS && *g->named[i].name; i++)
-        add_number(out, size, g->named[i].name, word, g->named[i].value);
+    for (int i = 0; i < YK_GROUP_PARTS && n < size; i++) {
+        char number[32];
+        const char *name = g->part[i].name, *word = g->part[i].value == YK_ALL ? o->word : NULL;
+        if (!*name)
+            continue;
+        yk_number_shortest(g->part[i].value, number, sizeof number);
+        word = o->words ? o->words((int)g->part[i].value) : word;
+        n += (size_t)snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", i == YK_EVERY ? "" : name,
+                              i == YK_EVERY ? "" : "=", word ? word : number);
+    }
 }
 
-double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise)
+double yk_by_group_of(const yk_by_group *g, const char *name, bool keyed, double otherwise)
 {
-    const double own = keyed ? g->keyed : g->dense;
-    return !isnan(own) ? own : !isnan(g->all) ? g->all : otherwise;
+    const int kind = keyed ? YK_KEYED : YK_DENSE;
+    for (int i = YK_NAMED; *name && i < YK_GROUP_PARTS; i++)
+        if (strcmp(g->part[i].name, name) == 0)
+            return g->part[i].value;
+    return *g->part[kind].name ? g->part[kind].value : *g->part->name ? g->part->value : otherwise;
 }
 
-double yk_by_group_named(const yk_by_group *g, const char *name, double otherwise)
+bool yk_by_group_given(const yk_by_group *g)
 {
-    for (int i = 0; i < YK_MAX_GROUPS && *g->named[i].name; i++)
-        if (strcmp(g->named[i].name, name) == 0)
-            return g->named[i].value;
-    return otherwise;
+    return !yk_by_group_same(g, &(yk_by_group){0});
 }
 
-bool yk_by_group_has_word(const yk_by_group *g)
+bool yk_by_group_has(const yk_by_group *g, double value)
 {
-    bool any = g->all == YK_ALL || g->keyed == YK_ALL || g->dense == YK_ALL;
-    for (int i = 0; i < YK_MAX_GROUPS && *g->named[i].name; i++)
-        any |= g->named[i].value == YK_ALL;
+    bool any = false;
+    for (int i = 0; i < YK_GROUP_PARTS; i++)
+        any |= *g->part[i].name && g->part[i].value == value;
     return any;
-}
-
-static bool same(double a, double b)
-{
-    return a == b || (isnan(a) && isnan(b));
 }
 
 bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b)
 {
-    bool equal = same(a->all, b->all) && same(a->keyed, b->keyed) && same(a->dense, b->dense);
-    for (int i = 0; i < YK_MAX_GROUPS; i++) /* in the order in which they were given */
-        equal &= !strcmp(a->named[i].name, b->named[i].name) && same(a->named[i].value, b->named[i].value);
+    bool equal = true;
+    for (int i = 0; i < YK_GROUP_PARTS; i++) /* individual groups in the order in which they were given */
+        equal &= !strcmp(a->part[i].name, b->part[i].name) && a->part[i].value == b->part[i].value;
     return equal;
 }

@@ -14,18 +14,12 @@
 
 void yk_config_init(yk_config *c)
 {
-    *c = (yk_config){.staleness = YK_BY_GROUP_NONE,
-                     .workers = 1,
+    *c = (yk_config){.workers = 1,
                      .threads = 1,
-                     .servers = YK_BY_GROUP_NONE,
                      .prefetch = YK_AUTO,
                      .deadline = 8,
-                     .lr = YK_BY_GROUP_NONE,
                      .momentum = -1,
                      .initial_accumulator = -1,
-                     .lr_decay = YK_BY_GROUP_NONE,
-                     .warm_up = YK_BY_GROUP_NONE,
-                     .warm_up_epochs = YK_BY_GROUP_NONE,
                      .lr_patience = 1,
                      .epsilon = -1,
                      .min_delta = -1,
@@ -48,17 +42,15 @@ void yk_config_fini(yk_config *c)
 
 static yk_status set_number(const yk_option *o, const char *value, void *field)
 {
-    const char *word = yk_option_word(o);
-    if (o->kind == YK_OPT_INT_OR_AUTO && strcmp(value, word) == 0) {
+    if (o->kind == YK_OPT_INT && o->word && strcmp(value, o->word) == 0) {
         *(int64_t *)field = YK_AUTO;
         return YK_OK;
     }
-    const bool whole = o->kind != YK_OPT_REAL_BY_GROUP && o->kind != YK_OPT_REAL_OR_AUTO_BY_GROUP;
-    const yk_status st = yk_option_is_by_group(o) ? yk_by_group_set(value, o->min, o->max, whole, word, field)
+    const yk_status st = yk_option_is_by_group(o) ? yk_by_group_set(o, value, field)
                          : o->kind == YK_OPT_REAL ? yk_number_real(value, o->min, o->max, field)
                                                   : yk_number_int(value, o->min, o->max, field);
-    return st ? yk_fail(st, "--%s %s: %s%s%s", o->name, value, yk_error(), word ? ", or " : "",
-                        word ? word : "")
+    return st ? yk_fail(st, "--%s %s: %s%s%s", o->name, value, yk_error(), o->word ? ", or " : "",
+                        o->word ? o->word : "")
               : YK_OK;
 }
 
@@ -162,29 +154,6 @@ static yk_status one_of(const char *option, const char *value, const char *const
     return value ? yk_fail(YK_EUSAGE, "--%s %s: the value must be one of: %s", option, value, list) : YK_OK;
 }
 
-static yk_status check_group(const yk_config *c, const char *group, bool keyed)
-{
-    yk_optim_kind kind;
-    yk_lr_schedule schedule;
-    const yk_status st = yk_config_optimizer(c, "sgd", group, keyed, &kind);
-    return st ? st : yk_config_schedule(c, group, keyed, &schedule);
-}
-
-static yk_status check_optimizers(const yk_config *c)
-{
-    const char *const given[] = {c->optimizer, c->lr_schedule};
-    yk_by_group_part part;
-    yk_status st = check_group(c, "", true); /* also reports a malformed list */
-    if (!st)
-        st = check_group(c, "", false);
-    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
-        const char *at = given[i] && strchr(given[i], '=') ? given[i] : "";
-        while (!st && yk_by_group_next(&at, &part))
-            st = check_group(c, part.name, true);
-    }
-    return st;
-}
-
 static yk_status check_words(const yk_config *c)
 {
     static const struct {
@@ -207,48 +176,42 @@ static bool is(const char *given, const char *word)
     return given && strcmp(given, word) == 0;
 }
 
-static bool any_given(const yk_by_group *g)
-{
-    return !yk_by_group_same(g, &YK_BY_GROUP_NONE);
-}
-
-static bool uses_schedule(const yk_config *c, const yk_lr_schedule_row *s)
-{
-    return c->lr_schedule && strstr(c->lr_schedule, s->name);
-}
-
 bool yk_config_monitors(const yk_config *c)
 {
     bool any = false;
     for (int k = 0; k < YK_LR_SCHEDULES; k++)
-        any |= yk_lr_schedules[k].monitors && uses_schedule(c, &yk_lr_schedules[k]);
+        any |= yk_lr_schedules[k].monitors && yk_by_group_has(&c->lr_schedule, k);
     return any;
 }
 
 /* Whether the learning rate rises in the first steps. */
 static bool warms_up(const yk_config *c)
 {
-    bool any = any_given(&c->warm_up) || any_given(&c->warm_up_epochs);
+    bool any = yk_by_group_given(&c->warm_up) || yk_by_group_given(&c->warm_up_epochs);
     for (int k = 0; k < YK_LR_SCHEDULES; k++)
-        any |= yk_lr_schedules[k].rises && uses_schedule(c, &yk_lr_schedules[k]);
+        any |= yk_lr_schedules[k].rises && yk_by_group_has(&c->lr_schedule, k);
     return any;
 }
 
 static yk_status check_schedules(const yk_config *c)
 {
-    if (c->lr_decay_epochs > 0.0 && !uses_schedule(c, &yk_lr_schedules[YK_LR_STEP]))
+    const bool steps = yk_by_group_has(&c->lr_schedule, YK_LR_STEP);
+    bool decays = false;
+    for (int k = YK_LR_CONSTANT + 1; k < YK_LR_SCHEDULES; k++)
+        decays |= yk_by_group_has(&c->lr_schedule, k);
+    if (c->lr_decay_epochs > 0.0 && !steps)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
                        c->lr_decay_epochs);
     if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
-    if (c->lr_decay_every != 1000 && !uses_schedule(c, &yk_lr_schedules[YK_LR_STEP]))
+    if (c->lr_decay_every != 1000 && !steps)
         return yk_fail(YK_EUSAGE, "--lr-decay-every has no effect without --lr-schedule step");
     if (c->lr_patience != 1 && !yk_config_monitors(c))
         return yk_fail(YK_EUSAGE, "--lr-patience has no effect without --lr-schedule plateau");
-    if (any_given(&c->lr_decay) && (!c->lr_schedule || is(c->lr_schedule, "constant")))
+    if (yk_by_group_given(&c->lr_decay) && !decays)
         return yk_fail(YK_EUSAGE, "--lr-decay has no effect without --lr-schedule step, inverse, cosine, "
                                   "one-cycle or plateau");
-    if (any_given(&c->warm_up) && any_given(&c->warm_up_epochs))
+    if (yk_by_group_given(&c->warm_up) && yk_by_group_given(&c->warm_up_epochs))
         return yk_fail(YK_EUSAGE, "--warm-up and --warm-up-epochs cannot be used together");
     if (c->lr_batch && !warms_up(c))
         return yk_fail(YK_EUSAGE, "--lr-batch needs a warm-up, because the first steps with a large learning "
@@ -259,12 +222,14 @@ static yk_status check_schedules(const yk_config *c)
 /* Whether a parameter group has an optimizer with this text in its name. */
 static bool uses_optimizer(const yk_config *c, const char *text)
 {
-    const bool by_group = c->optimizer && strchr(c->optimizer, '='); /* other groups have the default */
-    return (c->optimizer && strstr(c->optimizer, text)) ||
-           ((by_group || !c->optimizer) && strstr(yk_config_default_optimizer(c), text));
+    bool uses = false;
+    for (int k = 0; k < yk_optim_kinds(); k++)
+        uses |= strstr(yk_optim_name(k), text) && yk_by_group_has(&c->optimizer, k);
+    return uses || (!*c->optimizer.part[YK_EVERY].name && strstr(yk_config_default_optimizer(c), text));
 }
 
-static yk_status check_optimizer_options(const yk_config *c)
+/* Parameters of optimizers. */
+static yk_status check_rates(const yk_config *c)
 {
     const struct {
         bool given;
@@ -274,26 +239,19 @@ static yk_status check_optimizer_options(const yk_config *c)
         {c->epsilon >= 0.0, "epsilon", "ada", "adam, adamw, adagrad or rowwise-adagrad"},
         {c->initial_accumulator >= 0.0, "initial-accumulator", "adagrad", "adagrad or rowwise-adagrad"},
     };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].given && !uses_optimizer(c, options[i].text))
-            return yk_fail(YK_EUSAGE, "--%s has no effect without --optimizer %s", options[i].name,
-                           options[i].optimizers);
-    return YK_OK;
-}
-
-/* Parameters of optimizers. */
-static yk_status check_rates(const yk_config *c)
-{
     double betas[2];
     bool velocity = c->momentum < 0.0; /* not given */
     for (int k = 0; k < yk_optim_kinds(); k++)
-        velocity |= yk_optim_rule_of(k)->velocity == YK_VELOCITY_SUM && c->optimizer &&
-                    strstr(c->optimizer, yk_optim_rule_of(k)->name);
+        velocity |= yk_optim_rule_of(k)->velocity == YK_VELOCITY_SUM && yk_by_group_has(&c->optimizer, k);
     if (!velocity)
         return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum or nesterov",
                        c->momentum);
-    yk_status st = yk_config_betas(c, &betas[0], &betas[1]);
-    return st || (st = check_optimizer_options(c)) ? st : check_schedules(c);
+    const yk_status st = yk_config_betas(c, &betas[0], &betas[1]);
+    for (size_t i = 0; !st && i < sizeof options / sizeof *options; i++)
+        if (options[i].given && !uses_optimizer(c, options[i].text))
+            return yk_fail(YK_EUSAGE, "--%s has no effect without --optimizer %s", options[i].name,
+                           options[i].optimizers);
+    return st ? st : check_schedules(c);
 }
 
 const char *yk_config_validation(const yk_config *c)
@@ -351,11 +309,11 @@ yk_status yk_config_check(const yk_config *c)
     if (!c->data)
         return yk_fail(YK_EUSAGE,
                        "--data is missing; for example, --data synth:digits, or the path of your data");
-    if ((st = check_words(c)) || (st = check_places(c)) || (st = check_optimizers(c)) ||
-        (st = check_rates(c)) || (st = check_validation(c)))
+    if ((st = check_words(c)) || (st = check_places(c)) || (st = check_rates(c)) ||
+        (st = check_validation(c)))
         return st;
     const double bound =
-        fmax(yk_by_group_of(&c->staleness, true, 0), yk_by_group_of(&c->staleness, false, 0));
+        fmax(yk_by_group_of(&c->staleness, "", true, 0), yk_by_group_of(&c->staleness, "", false, 0));
     if (is(c->mode, "sync") && bound > 0)
         return yk_fail(YK_EUSAGE,
                        "--mode sync means --staleness 0; for a staleness bound of %.0f, use --mode async",
@@ -376,6 +334,15 @@ bool yk_config_starts_job(const yk_config *c)
     return starts;
 }
 
+yk_optim_kind yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed)
+{
+    yk_by_group defaults = {0};
+    const double given = yk_by_group_of(&c->optimizer, group, keyed, -1.0);
+    if (given < 0.0)
+        (void)yk_by_group_set(yk_option_find("optimizer"), otherwise, &defaults);
+    return (yk_optim_kind)(given < 0.0 ? yk_by_group_of(&defaults, "", keyed, 0.0) : given);
+}
+
 const char *yk_config_default_optimizer(const yk_config *c)
 {
     yk_model_description d = {.optimizer = "sgd"};
@@ -384,30 +351,11 @@ const char *yk_config_default_optimizer(const yk_config *c)
     return d.optimizer;
 }
 
-/* The word for a group in the text of an option; else that in `otherwise`. */
-static yk_status word_of(const char *option, const char *text, const char *otherwise, const char *group,
-                         bool keyed, char name[64])
+void yk_config_optimizer_text(const yk_config *c, char out[YK_OPTION_TEXT])
 {
-    enum { SIZE = 64 };
-    const char *const kind = keyed ? "keyed" : "dense";
-    if (yk_by_group_word(text, group, name, SIZE) || (!*name && yk_by_group_word(text, kind, name, SIZE)))
-        return yk_fail(YK_EUSAGE, "--%s %s: %s", option, text, yk_error());
-    return *name ? YK_OK : yk_by_group_word(otherwise, kind, name, SIZE);
-}
-
-yk_status yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed,
-                              yk_optim_kind *out)
-{
-    char name[64];
-    const yk_status st = word_of("optimizer", c->optimizer, otherwise, group, keyed, name);
-    return st ? st : yk_optim_find(name, out);
-}
-
-yk_status yk_config_schedule(const yk_config *c, const char *group, bool keyed, yk_lr_schedule *out)
-{
-    char name[64];
-    const yk_status st = word_of("lr-schedule", c->lr_schedule, "constant", group, keyed, name);
-    return st ? st : yk_lr_find(name, out);
+    yk_by_group_text(yk_option_find("optimizer"), &c->optimizer, out, YK_OPTION_TEXT);
+    if (!*out)
+        snprintf(out, YK_OPTION_TEXT, "%s", yk_config_default_optimizer(c));
 }
 
 yk_status yk_config_betas(const yk_config *c, double *beta1, double *beta2)
@@ -422,49 +370,35 @@ yk_status yk_config_betas(const yk_config *c, double *beta1, double *beta2)
     return YK_OK;
 }
 
-bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out)
+static const yk_by_group *by_group(const yk_option *o, const yk_config *c)
 {
-    for (const yk_option *o = yk_options; o->name; o++) {
-        const void *field = (const char *)c + o->offset;
-        char numbers[512] = "";
-        if (yk_option_is_by_group(o))
-            yk_by_group_text(field, NULL, numbers, sizeof numbers);
-        const char *words = o->flags & YK_OPT_WORD_BY_GROUP ? *(char *const *)field : NULL,
-                   *text = words ? words : numbers, *at = strchr(text, '=') ? text : "";
-        yk_by_group_part part;
-        while (yk_by_group_next(&at, &part))
-            if (strcmp(part.name, "keyed") && strcmp(part.name, "dense") && i-- == 0) {
-                *option_out = o->name;
-                return snprintf(name_out, YK_GROUP_NAME, "%s", part.name) > 0;
-            }
-    }
-    return false;
+    static const yk_by_group none = {0};
+    return yk_option_is_by_group(o) ? (const void *)((const char *)c + o->offset) : &none;
 }
 
-/* Whether the option has a value for the keyed groups only, or for the dense groups only. */
-static bool is_given_for(const yk_option *o, const yk_config *c, bool keyed)
+bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out)
 {
-    const void *field = (const char *)c + o->offset;
-    if (yk_option_is_by_group(o)) {
-        const yk_by_group *g = field;
-        return !isnan(keyed ? g->keyed : g->dense);
-    }
-    const char *text = o->flags & YK_OPT_WORD_BY_GROUP ? *(char *const *)field : NULL;
-    char word[64];
-    return text && strchr(text, '=') &&
-           !yk_by_group_word(text, keyed ? "keyed" : "dense", word, sizeof word) && *word;
+    for (const yk_option *o = yk_options; o->name; o++)
+        for (int k = YK_NAMED; k < YK_GROUP_PARTS; k++) {
+            const char *name = by_group(o, c)->part[k].name;
+            if (!*name || i-- > 0)
+                continue;
+            *option_out = o->name;
+            return snprintf(name_out, YK_GROUP_NAME, "%s", name) > 0;
+        }
+    return false;
 }
 
 const char *yk_config_only_for(const yk_config *c, bool keyed)
 {
     for (const yk_option *o = yk_options; o->name; o++)
-        if (is_given_for(o, c, keyed))
+        if (*by_group(o, c)->part[keyed ? YK_KEYED : YK_DENSE].name)
             return o->name;
     return NULL;
 }
 
 /* The value as text, borrowed from the configuration or in `number`; "": not given (a real number is then out of its range). */
-static const char *text_of(const yk_option *o, const yk_config *c, char number[512])
+static const char *text_of(const yk_option *o, const yk_config *c, char number[YK_OPTION_TEXT])
 {
     const void *field = (const char *)c + o->offset;
     const double real = o->kind == YK_OPT_REAL ? *(const double *)field : 0.0;
@@ -473,20 +407,20 @@ static const char *text_of(const yk_option *o, const yk_config *c, char number[5
         return *(char *const *)field ? *(char *const *)field : "";
     if (o->kind == YK_OPT_FLAG)
         return *(const bool *)field ? "true" : "";
-    if (o->kind == YK_OPT_INT_OR_AUTO && *(const int64_t *)field == YK_AUTO)
-        return "auto";
+    if (o->kind == YK_OPT_INT && o->word && *(const int64_t *)field == YK_AUTO)
+        return o->word;
     if (yk_option_is_by_group(o))
-        yk_by_group_text(field, yk_option_word(o), number, 512);
+        yk_by_group_text(o, field, number, YK_OPTION_TEXT);
     else if (o->kind != YK_OPT_REAL)
-        snprintf(number, 512, "%lld", (long long)*(const int64_t *)field);
+        snprintf(number, YK_OPTION_TEXT, "%lld", (long long)*(const int64_t *)field);
     else if (isfinite(real) && (real >= 0 || o->min < 0))
-        yk_number_shortest(real, number, 512);
+        yk_number_shortest(real, number, YK_OPTION_TEXT);
     return number;
 }
 
 static bool same_value(const yk_option *o, const yk_config *a, const yk_config *b)
 {
-    char x[512], y[512];
+    char x[YK_OPTION_TEXT], y[YK_OPTION_TEXT];
     return strcmp(text_of(o, a, x), text_of(o, b, y)) == 0;
 }
 
@@ -507,13 +441,12 @@ static bool is_given(const yk_option *o, const yk_config *c, const yk_config *de
 
 /* As in config.ini; "": it was not given, and other versions have the same default. */
 static const char *saved_text(const yk_option *o, const yk_config *c, const yk_config *defaults,
-                              char number[512])
+                              char number[YK_OPTION_TEXT])
 {
-    const bool whole = o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_AUTO;
-    return whole && !is_given(o, c, defaults) ? "" : text_of(o, c, number);
+    return o->kind == YK_OPT_INT && !is_given(o, c, defaults) ? "" : text_of(o, c, number);
 }
 
-const char *yk_config_changed(const yk_config *c, const yk_option *o, char number[512])
+const char *yk_config_changed(const yk_config *c, const yk_option *o, char number[YK_OPTION_TEXT])
 {
     yk_config defaults;
     yk_config_init(&defaults);
@@ -523,7 +456,7 @@ const char *yk_config_changed(const yk_config *c, const yk_option *o, char numbe
 static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c, const yk_config *defaults)
 {
     const char *line = o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n";
-    char number[512];
+    char number[YK_OPTION_TEXT];
     const char *text = saved_text(o, c, defaults, number);
     return *text ? yk_file_print(f, line, o->name, text) : YK_OK;
 }

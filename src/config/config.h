@@ -22,17 +22,22 @@
 #include "config/option.h"
 #include "model/description.h"
 #include "optim/optim.h"
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum { YK_OPTION_TEXT = 512 }; /* the text of a value that is not a string */
 
 typedef struct {
     char *model, *data, *test, *warm_start;
     char *validation, *monitor; /* NULL: not given; validation may be "none" */
     int64_t patience;           /* 0: never stop */
     double min_delta;           /* negative: not given */
-    char *mode, *optimizer, *lr_schedule, *stream, *out, *config;
-    char *loss, *class_weight;                       /* NULL: the default of the model; all 1 */
+    char *mode, *stream, *out, *config;
+    yk_by_group optimizer,
+        lr_schedule;           /* yk_optim_kind; yk_lr_schedule; not given: that of the model; constant */
+    char *loss, *class_weight; /* NULL: the default of the model; all 1 */
     char *init, *standardize, *augment, *bias_decay; /* NULL: the defaults of model/net_options.h */
     double init_bias;                                /* NaN: not given */
     double bias_lr;                                  /* negative: not given */
@@ -93,18 +98,16 @@ const char *yk_config_validation(const yk_config *c);
  * of the processes that mpirun or srun started. */
 bool yk_config_starts_job(const yk_config *c);
 
-/* The optimizer of the group of this name, which is keyed or dense; "": of groups that --optimizer does not name. `otherwise`: if
- * none is given for it, such as "sgd" or "keyed=adagrad,dense=adam" (model/description.h). */
-yk_status yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed,
-                              yk_optim_kind *out);
-/* The schedule of the learning rate of this group, likewise. */
-yk_status yk_config_schedule(const yk_config *c, const char *group, bool keyed, yk_lr_schedule *out);
+/* The optimizer of the group of this name, which is keyed or dense. `otherwise`: if none is given for it, such as "sgd" or
+ * "keyed=adagrad,dense=adam" (model/description.h). */
+yk_optim_kind yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed);
+const char *yk_config_default_optimizer(const yk_config *c); /* of the model; "sgd": it is not valid */
+void yk_config_optimizer_text(const yk_config *c, char out[YK_OPTION_TEXT]); /* --optimizer, or the default */
 bool yk_config_monitors(const yk_config *c); /* that of a group depends on the results of evaluations */
 /* --adam-betas; both are unchanged if it was not given. */
 yk_status yk_config_betas(const yk_config *c, double *beta1, double *beta2);
 /* The i-th name of an individual group in any option, and the name of that option; false: there are fewer names. */
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
-const char *yk_config_default_optimizer(const yk_config *c); /* of the model; "sgd": it is not valid */
 /* The name of an option that was given for groups of this kind only; NULL: none. */
 const char *yk_config_only_for(const yk_config *c, bool keyed);
 
@@ -113,7 +116,7 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b);
 
 /* The value of an option that is not the default, as in config.ini; "": the default. Borrowed from the configuration or in
  * `number`. */
-const char *yk_config_changed(const yk_config *c, const yk_option *o, char number[512]);
+const char *yk_config_changed(const yk_config *c, const yk_option *o, char number[YK_OPTION_TEXT]);
 
 /* Writes an ini file that yk_config_load() can read. A comment at the top shows how to repeat the run; command-line-only
  * options are written as comments. */

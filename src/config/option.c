@@ -10,17 +10,15 @@
 
 /* ---- kind, field and range */
 
-#define TEXT(field)                      YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
-#define INTEGER(field, min, max)         YK_OPT_INT, offsetof(yk_config, field), min, max
-#define INTEGER_OR_AUTO(field, min, max) YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), min, max
-#define REAL(field, min, max)            YK_OPT_REAL, offsetof(yk_config, field), min, max
-#define WHOLE_BY_GROUP(field, min, max)  YK_OPT_INT_BY_GROUP, offsetof(yk_config, field), min, max
-#define INTEGER_OR_ALL_BY_GROUP(field, min, max)                                                             \
-    YK_OPT_INT_OR_ALL_BY_GROUP, offsetof(yk_config, field), min, max
-#define REAL_BY_GROUP(field, min, max) YK_OPT_REAL_BY_GROUP, offsetof(yk_config, field), min, max
-#define REAL_OR_AUTO_BY_GROUP(field, min, max)                                                               \
-    YK_OPT_REAL_OR_AUTO_BY_GROUP, offsetof(yk_config, field), min, max
-#define FLAG(field) YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
+#define FIELD(kind, field, min, max)          YK_OPT_##kind, offsetof(yk_config, field), min, max
+#define TEXT(field)                           FIELD(TEXT, field, 0, 0), NULL, NULL
+#define INTEGER(field, min, max)              FIELD(INT, field, min, max), NULL, NULL
+#define INTEGER_OR(word, field, min, max)     FIELD(INT, field, min, max), word, NULL
+#define REAL(field, min, max)                 FIELD(REAL, field, min, max), NULL, NULL
+#define WHOLE_BY_GROUP(word, field, min, max) FIELD(INT_BY_GROUP, field, min, max), word, NULL
+#define REAL_BY_GROUP(word, field, min, max)  FIELD(REAL_BY_GROUP, field, min, max), word, NULL
+#define WORD_BY_GROUP(words, field)           FIELD(WORD_BY_GROUP, field, 0, 0), NULL, words
+#define FLAG(field)                           FIELD(FLAG, field, 0, 0), NULL, NULL
 
 /* ---- headings */
 
@@ -122,13 +120,13 @@ const yk_option yk_options[] = {
 
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS | YK_OPT_SETS_MODE, "sync",
      "sync (synchronous) or async (asynchronous)"},
-    {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS | YK_OPT_SETS_MODE,
+    {"staleness", "K", WHOLE_BY_GROUP(NULL, staleness, -1, BIG), PARALLEL, TRAINS | YK_OPT_SETS_MODE,
      "sync: 0; async: no bound",
      "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
      "0: sync; -1: determined by --mode. keyed=K,dense=K: separate bounds for keyed parameters and for "
      "networks; NAME=K: for one parameter group. If one is 0, all workers take the same steps, and gradients "
      "of groups with other bounds are applied immediately"},
-    {"workers", "N|auto", INTEGER_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
+    {"workers", "N|auto", INTEGER_OR("auto", workers, 1, 1024), PARALLEL, TRAINS, "1",
      "worker threads of each process that trains; each trains on its own batches; auto: one per core "
      "(with --threads T: one per T cores)"},
     {"threads", "T", INTEGER(threads, 1, 1024), PARALLEL, TRAINS, "1",
@@ -150,7 +148,7 @@ const yk_option yk_options[] = {
      "none: do not bind; auto: numa, unless the launcher has restricted the cores"},
     {"network", "SCOPE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
      "local: only this host can reach the job; any: a worker can --join it from another host"},
-    {"servers", "K|all", INTEGER_OR_ALL_BY_GROUP(servers, 0, 1024), CLUSTER, TRAINS,
+    {"servers", "K|all", WHOLE_BY_GROUP("all", servers, 0, 1024), CLUSTER, TRAINS,
      "0 for synchronous training of dense models, else all",
      "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
      "(replicas; models for sparse data are sharded instead); all: every process trains and owns a shard of "
@@ -165,7 +163,7 @@ const yk_option yk_options[] = {
     {"local-steps", "H", INTEGER(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
      "local SGD: each process trains independently for H steps, then the parameters are averaged; async: 1/N "
      "of the delta of each of N processes is added"},
-    {"prefetch", "N|auto", INTEGER_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
+    {"prefetch", "N|auto", INTEGER_OR("auto", prefetch, 0, 2), CLUSTER, TRAINS, "auto",
      "async logistic regression on sparse data, with servers or shards: request N more copies of parameters "
      "before the current one is sent back. 0: copies are fresh, but a worker waits for them; auto: 1, if "
      "--staleness allows it"},
@@ -204,13 +202,13 @@ const yk_option yk_options[] = {
     {"seed", "S", INTEGER(seed, 0, BIG), STEPS, REPEATS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
-    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS | YK_OPT_WORD_BY_GROUP,
+    {"optimizer", "NAME", WORD_BY_GROUP(yk_optim_name, optimizer), UPDATES, TRAINS,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
      "sgd, momentum, nesterov, adagrad, rowwise-adagrad (one sum of squares per key), ftrl, adam or adamw "
      "(adam with decoupled weight decay); "
      "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks; individual "
      "parameter groups can be named too, for example linear=ftrl,embed=adagrad"},
-    {"lr", "X", REAL_OR_AUTO_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
+    {"lr", "X", REAL_BY_GROUP("auto", lr, 0, HUGE_VAL), UPDATES, TRAINS,
      "sgd 0.1, momentum and nesterov 0.01, adagrad and rowwise-adagrad 0.05, adam and adamw 0.001, ftrl 0.1",
      "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks; individual "
      "parameter groups can be named too, for example linear=0.1,embed=0.05; auto: chosen by a short search "
@@ -232,22 +230,22 @@ const yk_option yk_options[] = {
     {"initial-accumulator", "X", REAL(initial_accumulator, 0, HUGE_VAL), UPDATES, TRAINS,
      "0.0001 for embedding vectors, else 0",
      "adagrad and rowwise-adagrad: initial value of the sums of squared gradients"},
-    {"lr-schedule", "S", TEXT(lr_schedule), UPDATES, TRAINS | YK_OPT_WORD_BY_GROUP, "constant",
+    {"lr-schedule", "S", WORD_BY_GROUP(yk_lr_name, lr_schedule), UPDATES, TRAINS, "constant",
      "learning rate after the warm-up: constant, step (multiply by --lr-decay every --lr-decay-every steps), "
      "inverse (lr / (1 + lr-decay * step)), cosine (to lr-decay * lr at the end of the run), one-cycle (up "
      "from lr / 25 during the warm-up, or 30 % of the run; then down to lr-decay * lr) or plateau (multiply "
      "by --lr-decay if the monitored value has not improved for --lr-patience evaluations); by group, for "
      "example keyed=constant,dense=cosine"},
-    {"lr-decay", "X", REAL_BY_GROUP(lr_decay, 0, HUGE_VAL), UPDATES, TRAINS,
+    {"lr-decay", "X", REAL_BY_GROUP(NULL, lr_decay, 0, HUGE_VAL), UPDATES, TRAINS,
      "step and plateau 0.1, inverse 0.001, cosine 0, one-cycle 0.000004", "see --lr-schedule"},
     {"lr-decay-every", "N", INTEGER(lr_decay_every, 1, BIG), UPDATES, TRAINS, "1000", "see --lr-schedule"},
     {"lr-decay-epochs", "E", REAL(lr_decay_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
      "like --lr-decay-every, in epochs instead of steps; may be a fraction. Not with --quorum"},
     {"lr-patience", "N", INTEGER(lr_patience, 1, BIG), UPDATES, TRAINS, "1",
      "--lr-schedule plateau: evaluations without improvement before the learning rate is reduced"},
-    {"warm-up", "N", WHOLE_BY_GROUP(warm_up, 0, BIG), UPDATES, TRAINS, "0",
+    {"warm-up", "N", WHOLE_BY_GROUP(NULL, warm_up, 0, BIG), UPDATES, TRAINS, "0",
      "increase the learning rate linearly during the first N steps; by group, as for --lr"},
-    {"warm-up-epochs", "E", REAL_BY_GROUP(warm_up_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
+    {"warm-up-epochs", "E", REAL_BY_GROUP(NULL, warm_up_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
      "like --warm-up, in epochs instead of steps; may be a fraction. Not with --quorum"},
     {"lr-batch", "B", INTEGER(lr_batch, 1, BIG), UPDATES, TRAINS, NULL,
      "linear scaling: multiply --lr, which was chosen for B examples per step, by the examples per step / B; "
@@ -314,14 +312,13 @@ yk_status yk_option_require(const char *name, const yk_option **out)
 
 bool yk_option_is_number(const yk_option *o)
 {
-    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL || o->kind == YK_OPT_INT_OR_AUTO ||
-           yk_option_is_by_group(o);
+    return o->kind != YK_OPT_TEXT && o->kind != YK_OPT_WORD_BY_GROUP && o->kind != YK_OPT_FLAG;
 }
 
 bool yk_option_is_by_group(const yk_option *o)
 {
-    return o->kind == YK_OPT_INT_BY_GROUP || o->kind == YK_OPT_INT_OR_ALL_BY_GROUP ||
-           o->kind == YK_OPT_REAL_BY_GROUP || o->kind == YK_OPT_REAL_OR_AUTO_BY_GROUP;
+    return o->kind == YK_OPT_INT_BY_GROUP || o->kind == YK_OPT_REAL_BY_GROUP ||
+           o->kind == YK_OPT_WORD_BY_GROUP;
 }
 
 size_t yk_option_size(const yk_option *o)
@@ -331,10 +328,4 @@ size_t yk_option_size(const yk_option *o)
            : yk_option_is_by_group(o) ? sizeof(yk_by_group)
            : o->kind == YK_OPT_REAL   ? sizeof(double)
                                       : sizeof(int64_t);
-}
-
-const char *yk_option_word(const yk_option *o)
-{
-    const bool is_auto = o->kind == YK_OPT_INT_OR_AUTO || o->kind == YK_OPT_REAL_OR_AUTO_BY_GROUP;
-    return o->kind == YK_OPT_INT_OR_ALL_BY_GROUP ? "all" : is_auto ? "auto" : NULL;
 }

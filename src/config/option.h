@@ -25,8 +25,6 @@
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
  *                         else, so it cannot set such an option. With SAVED, it is written to config.ini as a comment.
- *     WORD_BY_GROUP       Can the text be a list of words by group (by_group.h)? Numbers by group have their own option
- *                         kinds.
  *     SETS_MODE           Does it determine the mode (sync, async, stale 8)? Reports then compare modes instead of its values.
  *     STARTS_JOB          If the option is given, does yoke start the processes of a job (yk_config_starts_job())?
  */
@@ -38,15 +36,13 @@
 #include <stddef.h>
 
 typedef enum {
-    YK_OPT_TEXT,                  /* char *; NULL: not given */
-    YK_OPT_INT,                   /* int64_t */
-    YK_OPT_INT_OR_AUTO,           /* the same; YK_AUTO: "auto" */
-    YK_OPT_REAL,                  /* double */
-    YK_OPT_INT_BY_GROUP,          /* yk_by_group (by_group.h) of whole numbers */
-    YK_OPT_INT_OR_ALL_BY_GROUP,   /* the same; YK_ALL: "all" */
-    YK_OPT_REAL_BY_GROUP,         /* yk_by_group */
-    YK_OPT_REAL_OR_AUTO_BY_GROUP, /* the same; YK_ALL: "auto" */
-    YK_OPT_FLAG                   /* bool */
+    YK_OPT_TEXT,          /* char *; NULL: not given */
+    YK_OPT_INT,           /* int64_t; YK_AUTO: the word "auto" */
+    YK_OPT_REAL,          /* double */
+    YK_OPT_INT_BY_GROUP,  /* yk_by_group (by_group.h) of whole numbers; YK_ALL: the word */
+    YK_OPT_REAL_BY_GROUP, /* likewise, of any numbers */
+    YK_OPT_WORD_BY_GROUP, /* yk_by_group of words of a list */
+    YK_OPT_FLAG           /* bool */
 } yk_option_kind;
 
 #define YK_AUTO (-2) /* the number for "auto" */
@@ -60,19 +56,20 @@ typedef enum {
     YK_OPT_VARIES_IN_REPEATS = 32,
     YK_OPT_HAS_SPACES = 64,
     YK_OPT_STARTS_JOB = 128,
-    YK_OPT_WORD_BY_GROUP = 256,
-    YK_OPT_SETS_MODE = 512
+    YK_OPT_SETS_MODE = 256
 } yk_option_flags;
 
 typedef struct {
     const char *name; /* "batch": --batch */
     const char *arg;  /* "B", NULL for a flag */
     yk_option_kind kind;
-    size_t offset;            /* in yk_config */
-    double min, max;          /* numbers */
-    const char *group;        /* heading in the help */
-    unsigned flags;           /* of yk_option_flags */
-    const char *default_text; /* the default, in words; NULL: none */
+    size_t offset;               /* in yk_config */
+    double min, max;             /* numbers */
+    const char *word;            /* accepted instead of a number; NULL: none */
+    const char *(*words)(int k); /* YK_OPT_WORD_BY_GROUP: the list, which ends with NULL; else NULL */
+    const char *group;           /* heading in the help */
+    unsigned flags;              /* of yk_option_flags */
+    const char *default_text;    /* the default, in words; NULL: none */
     const char *help;
 } yk_option;
 
@@ -85,9 +82,8 @@ const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 const char *yk_option_removed(const char *name);
 yk_status yk_option_require(const char *name, const yk_option **out);
 
-bool yk_option_is_number(const yk_option *o);
+bool yk_option_is_number(const yk_option *o); /* or a number by group */
 bool yk_option_is_by_group(const yk_option *o);
-size_t yk_option_size(const yk_option *o);      /* of its field in yk_config */
-const char *yk_option_word(const yk_option *o); /* accepted instead of a number; NULL: none */
+size_t yk_option_size(const yk_option *o); /* of its field in yk_config */
 
 #endif

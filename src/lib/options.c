@@ -293,7 +293,7 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
     for (size_t i = 0; !st && i < o->n; i++)
         if (o->setting[i].name)
             st = yk_config_set(out, o->setting[i].name, o->setting[i].value);
-    if (!st && out->resume && yk_by_group_has_word(&out->lr) && is_run(out->out))
+    if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && is_run(out->out))
         out->lr = before; /* --lr auto searches once */
     return st;
 }

@@ -1,7 +1,7 @@
 /* What yoke train prints at the end. */
 #include "lib/internal.h"
 
-#include "train/plan_notes.h"
+#include "train/plan.h"
 #include "train/summary.h"
 #include <math.h>
 #include <stdio.h>

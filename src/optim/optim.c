@@ -1,8 +1,6 @@
 #include "optim/optim.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind)
 {
@@ -27,19 +25,9 @@ int yk_optim_kinds(void)
     return YK_ISA_CHOOSE(yk_optim_rules)->kinds;
 }
 
-yk_status yk_optim_find(const char *name, yk_optim_kind *out)
+const char *yk_optim_name(int kind)
 {
-    char names[256] = "";
-    for (int k = 0; k < yk_optim_kinds(); k++) {
-        const char *known = yk_optim_rule_of(k)->name;
-        if (strcmp(name, known) == 0) {
-            *out = k;
-            return YK_OK;
-        }
-        const size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", k ? ", " : "", known);
-    }
-    return yk_fail(YK_EUSAGE, "unknown --optimizer %s; choose %s", name, names);
+    return kind < yk_optim_kinds() ? yk_optim_rule_of(kind)->name : NULL;
 }
 
 static yk_status check_parameters(const yk_optim_config *c)

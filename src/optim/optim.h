@@ -130,7 +130,7 @@ YK_ISA_DECLARE(yk_optim_rules, yk_optim_rules);
 yk_optim_config yk_optim_defaults(yk_optim_kind kind);
 const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind);
 int yk_optim_kinds(void);
-yk_status yk_optim_find(const char *name, yk_optim_kind *out);
+const char *yk_optim_name(int kind); /* NULL: there are fewer kinds */
 
 /* YK_EUSAGE, with the reason, if a value is invalid. */
 yk_status yk_optim_check(const yk_optim_config *c);

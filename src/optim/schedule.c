@@ -1,8 +1,6 @@
 #include "optim/schedule.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static const double pi = 3.14159265358979323846, first_share = 1.0 / 25.0, rising_share = 0.3;
 
@@ -121,19 +119,9 @@ const yk_lr_schedule_row yk_lr_schedules[YK_LR_SCHEDULES] = {
 
 /* ---- use ---- */
 
-yk_status yk_lr_find(const char *name, yk_lr_schedule *out)
+const char *yk_lr_name(int schedule)
 {
-    char names[128] = "";
-    for (int k = 0; k < YK_LR_SCHEDULES; k++) {
-        const char *known = yk_lr_schedules[k].name;
-        if (strcmp(name, known) == 0) {
-            *out = (yk_lr_schedule)k;
-            return YK_OK;
-        }
-        const size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", k ? ", " : "", known);
-    }
-    return yk_fail(YK_EUSAGE, "--lr-schedule %s: the value must be one of: %s", name, names);
+    return schedule < YK_LR_SCHEDULES ? yk_lr_schedules[schedule].name : NULL;
 }
 
 yk_status yk_lr_check(const yk_optim_config *c)

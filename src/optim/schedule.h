@@ -35,9 +35,9 @@ typedef struct {
 
 extern const yk_lr_schedule_row yk_lr_schedules[YK_LR_SCHEDULES];
 
-yk_status yk_lr_find(const char *name, yk_lr_schedule *out); /* YK_EUSAGE: unknown; lists the names */
-yk_status yk_lr_check(const yk_optim_config *c);             /* YK_EUSAGE, with the reason */
-bool yk_lr_is_constant(const yk_optim_config *c);            /* the rate is the same in all steps */
+const char *yk_lr_name(int schedule);             /* NULL: there are fewer schedules */
+yk_status yk_lr_check(const yk_optim_config *c);  /* YK_EUSAGE, with the reason */
+bool yk_lr_is_constant(const yk_optim_config *c); /* the rate is the same in all steps */
 double yk_lr_at(const yk_optim_config *c, uint64_t step);
 double yk_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to); /* of steps from .. to - 1 */
 

@@ -242,9 +242,11 @@ static void planned_facts(const yk_run *r, yk_facts *f)
     int64_t n = 0;
     bool known = true;
     yk_config_init(&c);
-    for (size_t i = 0; i < r->options; i++)
-        if (yk_option_find(r->option[i].name))
-            known &= !yk_config_set(&c, r->option[i].name, r->option[i].value);
+    for (size_t i = 0; i < r->options; i++) {
+        const yk_option *o = yk_option_find(r->option[i].name);
+        if (o && yk_config_set(&c, o->name, r->option[i].value))
+            known &= o->kind == YK_OPT_WORD_BY_GROUP; /* an optimizer or a schedule of another version */
+    }
     free(c.hostfile); /* config.ini is untrusted: the files that it names are not opened */
     c.hostfile = NULL;
     if (!yk_config_starts_job(&c) || yk_job_processes(&c, &n))

@@ -129,7 +129,7 @@ static bool has_options(const char *file, const yk_sweep_run *run, bool any_leng
         c.steps = run->config.steps;
         c.epochs = run->config.epochs;
     }
-    if (yk_by_group_has_word(&run->config.lr)) /* --lr auto: the run has the rate that was found */
+    if (yk_by_group_has(&run->config.lr, YK_ALL)) /* --lr auto: the run has the rate that was found */
         c.lr = run->config.lr;
     same = same && yk_config_same_run(&run->config, &c);
     yk_config_fini(&c);

@@ -5,7 +5,6 @@
 #include "base/crc.h"
 #include "base/mem.h"
 #include "config/option.h"
-#include "train/plan_notes.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

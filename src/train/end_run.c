@@ -331,7 +331,7 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
                    .run_dir = (char *)lost->run_dir,
                    .from_launcher = true,
                    .workers_connected = lost->workers,
-                   .lr = yk_by_group_of(&c->lr, true, (double)NAN),
+                   .lr = yk_by_group_of(&c->lr, "", true, (double)NAN),
                    .train_loss = (double)NAN};
     const yk_topology job = {.processes = lost->ranks, .cores = yk_cores_per_process(lost->ranks)};
     (void)yk_plan_options(c, &job, &r.plan);

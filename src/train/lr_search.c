@@ -97,8 +97,7 @@ static double rounded(double x)
 static double rate_of(const yk__trainer *t, int g, double factor, bool *searched_out)
 {
     const yk_group *group = &t->model->group[g];
-    const double given =
-        yk_by_group_named(&t->config->lr, group->name, yk_by_group_of(&t->config->lr, group->keyed, 0.0));
+    const double given = yk_by_group_of(&t->config->lr, group->name, group->keyed, 0.0);
     *searched_out = given == YK_ALL;
     return *searched_out ? rounded(t->plan->group[g].optim.lr * factor) : t->plan->group[g].optim.lr;
 }
@@ -106,19 +105,16 @@ static double rate_of(const yk__trainer *t, int g, double factor, bool *searched
 /* The option --lr for this candidate. */
 static yk_by_group rates(const yk__trainer *t, double factor)
 {
-    yk_by_group lr = YK_BY_GROUP_NONE;
+    yk_by_group lr = {0}, one = {.part[YK_EVERY].name = "every"};
     bool searched, same = true;
-    const double first = rate_of(t, 0, factor, &searched);
+    one.part[YK_EVERY].value = rate_of(t, 0, factor, &searched);
     for (int g = 0; g < t->model->ngroups; g++) {
-        snprintf(lr.named[g].name, sizeof lr.named[g].name, "%s", t->model->group[g].name);
-        lr.named[g].value = rate_of(t, g, factor, &searched);
-        same &= lr.named[g].value == first;
+        const double rate = rate_of(t, g, factor, &searched);
+        snprintf(lr.part[YK_NAMED + g].name, YK_GROUP_NAME, "%s", t->model->group[g].name);
+        lr.part[YK_NAMED + g].value = rate;
+        same &= rate == one.part[YK_EVERY].value;
     }
-    if (!same)
-        return lr;
-    lr = YK_BY_GROUP_NONE;
-    lr.all = first;
-    return lr;
+    return same ? one : lr;
 }
 
 /* Of the first group whose rate is searched. */
@@ -550,7 +546,7 @@ yk_status yk__lr_search(yk__trainer *t)
 {
     yk_lr_search *out = &t->result->search;
     yk_status st = YK_OK;
-    if (!yk_by_group_has_word(&t->config->lr))
+    if (!yk_by_group_has(&t->config->lr, YK_ALL))
         return YK_OK;
     if (t->cluster.joined)
         return yk_fail(

@@ -9,7 +9,7 @@ const char *const yk_placement_name[] = {"local", "replicas", "servers", "shards
 
 uint64_t yk__plan_bound(const yk_config *c, const char *group, bool keyed)
 {
-    const double given = yk_by_group_named(&c->staleness, group, yk_by_group_of(&c->staleness, keyed, -1.0));
+    const double given = yk_by_group_of(&c->staleness, group, keyed, -1.0);
     if (given >= 0.0)
         return (uint64_t)given;
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
@@ -20,8 +20,8 @@ static uint64_t smallest_bound(const yk_config *c)
 {
     const uint64_t dense = yk__plan_bound(c, "", false), keyed = yk__plan_bound(c, "", true);
     uint64_t min = keyed < dense ? keyed : dense;
-    for (int i = 0; i < YK_MAX_GROUPS && *c->staleness.named[i].name; i++) {
-        const uint64_t own = yk__plan_bound(c, c->staleness.named[i].name, true);
+    for (int i = YK_NAMED; i < YK_GROUP_PARTS; i++) {
+        const uint64_t own = yk__plan_bound(c, c->staleness.part[i].name, true);
         min = own < min ? own : min;
     }
     return min;
@@ -35,33 +35,21 @@ static double initial_accumulator(const yk_config *c, bool vectors, yk_optim_kin
     return yk_optim_rule_of(kind)->accumulates ? initial : 0.0;
 }
 
-static double value_of(const yk_by_group *values, const yk_group *group, bool keyed, double otherwise)
-{
-    return yk_by_group_named(values, group->name, yk_by_group_of(values, keyed, otherwise));
-}
-
-/* The optimizer of a group in the options c. yk_config_check() reports unknown ones. */
-static yk_optim_kind kind_of(const yk_config *c, const yk__plan_input *in, const yk_group *group, bool keyed)
-{
-    yk_optim_kind kind = 0;
-    (void)yk_config_optimizer(c, in->model->optimizer, group->name, keyed, &kind);
-    return kind;
-}
-
 /* The model has a learning rate for its own optimizer; each other optimizer has its own. */
 static double default_lr(const yk__plan_input *in, int g, bool keyed)
 {
     const yk_group *group = &in->model->group[g];
-    const yk_optim_kind kind = kind_of(in->c, in, group, keyed);
-    return kind == kind_of(&(yk_config){0}, in, group, keyed) ? in->model->lr[g] : yk_optim_rule_of(kind)->lr;
+    const yk_optim_kind kind = yk_config_optimizer(in->c, in->model->optimizer, group->name, keyed),
+                        own = yk_config_optimizer(&(yk_config){0}, in->model->optimizer, group->name, keyed);
+    return kind == own ? in->model->lr[g] : yk_optim_rule_of(kind)->lr;
 }
 
 static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *group, bool keyed, double usual)
 {
     const yk_config *c = in->c;
-    const yk_optim_kind kind = kind_of(c, in, group, keyed);
+    const yk_optim_kind kind = yk_config_optimizer(c, in->model->optimizer, group->name, keyed);
     yk_optim_config o = yk_optim_defaults(kind);
-    const double lr = value_of(&c->lr, group, keyed, usual);
+    const double lr = yk_by_group_of(&c->lr, group->name, keyed, usual);
     o.lr = lr == YK_ALL ? usual : lr; /* before the search, the default */
     o.l1 = c->l1;
     o.l2 = c->l2;
@@ -72,15 +60,15 @@ static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *gr
     (void)yk_config_betas(c, &o.beta1, &o.beta2);
     o.epsilon = c->epsilon >= 0.0 ? c->epsilon : o.epsilon;
     o.lr_decay_every = (uint64_t)c->lr_decay_every;
-    (void)yk_config_schedule(c, group->name, keyed, &o.schedule);
-    o.lr_decay = value_of(&c->lr_decay, group, keyed, yk_lr_schedules[o.schedule].decay);
-    o.warm_up = (uint64_t)value_of(&c->warm_up, group, keyed, 0.0);
+    o.schedule = (yk_lr_schedule)yk_by_group_of(&c->lr_schedule, group->name, keyed, YK_LR_CONSTANT);
+    o.lr_decay = yk_by_group_of(&c->lr_decay, group->name, keyed, yk_lr_schedules[o.schedule].decay);
+    o.warm_up = (uint64_t)yk_by_group_of(&c->warm_up, group->name, keyed, 0.0);
     return o;
 }
 
 static yk_placement group_placement(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
 {
-    const double servers = yk_by_group_named(&c->servers, name, yk_by_group_of(&c->servers, keyed, -1.0));
+    const double servers = yk_by_group_of(&c->servers, name, keyed, -1.0);
     return p->replicates && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
 }
 
@@ -102,18 +90,16 @@ static void set_groups(const yk__plan_input *in, yk_plan *p)
 
 yk__servers yk__plan_servers_of(const yk_config *c)
 {
-    double value[2 + YK_MAX_GROUPS] = {yk_by_group_of(&c->servers, true, -1),
-                                       yk_by_group_of(&c->servers, false, -1)};
-    int n = 2, zeros = 0;
+    int zeros = 0;
     yk__servers s = {.job = -1};
-    for (int i = 0; i < YK_MAX_GROUPS && *c->servers.named[i].name; i++)
-        value[n++] = c->servers.named[i].value;
-    for (int i = 0; i < n; i++) {
-        zeros += value[i] == 0.0;
-        if (value[i] == 0.0 || value[i] == -1.0)
+    for (int i = YK_KEYED; i < YK_GROUP_PARTS; i++) {
+        const double k =
+            yk_by_group_of(&c->servers, i >= YK_NAMED ? c->servers.part[i].name : "", i == YK_KEYED, -1.0);
+        zeros += k == 0.0;
+        if (k == 0.0 || k == -1.0)
             continue;
-        s.differ |= s.job != -1 && s.job != (int)value[i];
-        s.job = (int)value[i];
+        s.differ |= s.job != -1 && s.job != (int)k;
+        s.job = (int)k;
     }
     s.replicates = zeros && s.job != -1;
     s.job = zeros && s.job == -1 ? 0 : s.job;
@@ -365,7 +351,7 @@ static void set_schedule(const yk__plan_input *in, yk_plan *p, int group)
     const yk_config *c = in->c;
     const bool keyed = yk__plan_is_keyed(in, group);
     const double epoch = (double)p->steps_per_epoch,
-                 warm_up = value_of(&c->warm_up_epochs, &in->model->group[group], keyed, 0.0);
+                 warm_up = yk_by_group_of(&c->warm_up_epochs, in->model->group[group].name, keyed, 0.0);
     yk_optim_config *o = &p->group[group].optim;
     if (c->lr_decay_epochs > 0.0)
         o->lr_decay_every = (uint64_t)fmax(1.0, floor(c->lr_decay_epochs * epoch + 0.5));
@@ -450,4 +436,19 @@ yk_status yk_plan_options(const yk_config *c, const yk_topology *job, yk_plan *o
     if (st) /* its message was replaced, if the options conflict, too */
         return yk_model_parse(c->model, &model);
     return conflict;
+}
+
+const char *yk_plan_agreement_text(const yk_plan *p)
+{
+    return p->synchronous && p->local_steps <= 1
+               ? "synchronous: all workers have the same parameters, so the test results apply to each"
+               : NULL;
+}
+
+const char *yk_plan_join_obstacle(const yk_config *c, const yk_plan *p)
+{
+    return !p->joinable                            ? "its steps need all of its workers"
+           : c->out && strcmp(c->out, "none") == 0 ? "it has no run directory (--out)"
+           : p->cursor_kind != YK_CURSOR_LEASE     ? "its data is streamed"
+                                                   : NULL;
 }

@@ -146,9 +146,9 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
 /* Schedules that need the length of an epoch, or of the run. */
 static yk_status check_lengths(const yk__plan_input *in, const yk_plan *p)
 {
-    const char *option = in->c->lr_decay_epochs > 0.0                                   ? "lr-decay-epochs"
-                         : !yk_by_group_same(&in->c->warm_up_epochs, &YK_BY_GROUP_NONE) ? "warm-up-epochs"
-                                                                                        : NULL,
+    const char *option = in->c->lr_decay_epochs > 0.0                ? "lr-decay-epochs"
+                         : yk_by_group_given(&in->c->warm_up_epochs) ? "warm-up-epochs"
+                                                                     : NULL,
                *instead = option && *option == 'w' ? "--warm-up" : "--lr-decay-every";
     for (int g = 0; !option && g < p->ngroups; g++)
         if (p->run_steps == UINT64_MAX && yk_lr_schedules[p->group[g].optim.schedule].needs_length) {
@@ -176,9 +176,9 @@ static yk_status check_lengths(const yk__plan_input *in, const yk_plan *p)
  * same as all: in lockstep, shards are replicas that divide the updates among themselves. */
 static yk_status check_servers(const yk_config *c)
 {
-    const double keyed = yk_by_group_of(&c->servers, true, -1),
-                 dense = yk_by_group_of(&c->servers, false, -1);
-    const bool named = *c->servers.named[0].name;
+    const double keyed = yk_by_group_of(&c->servers, "", true, -1),
+                 dense = yk_by_group_of(&c->servers, "", false, -1);
+    const bool named = *c->servers.part[YK_NAMED].name;
     const yk__servers all = yk__plan_servers_of(c);
     if (all.differ || (named ? all.job == 0 : keyed != dense && (keyed == -1.0 || dense == -1.0)))
         return yk_fail(YK_EUSAGE,
@@ -192,10 +192,10 @@ static yk_status check_servers(const yk_config *c)
 /* The groups that --servers replicates, by kind or by name, take the same steps. */
 static yk_status check_replicated(const yk_config *c, const yk_plan *p)
 {
-    const bool named = *c->servers.named[0].name,
-               keyed = !named && yk_by_group_of(&c->servers, true, -1) == 0.0; /* else the dense groups */
+    const bool named = *c->servers.part[YK_NAMED].name,
+               keyed = !named && yk_by_group_of(&c->servers, "", true, -1) == 0.0; /* else the dense groups */
     /* check_bound() checks the bounds of individual groups */
-    const bool by_name = named || *c->staleness.named[0].name,
+    const bool by_name = named || *c->staleness.part[YK_NAMED].name,
                synchronous = by_name ? p->synchronous : !yk__plan_bound(c, "", keyed);
     const char *group = named   ? "NAME"
                         : keyed ? "keyed"
@@ -307,7 +307,7 @@ static yk_status check_groups(const yk_config *c, const yk_plan *p)
 /* --lr auto */
 static yk_status check_search(const yk_config *c, const yk_plan *p)
 {
-    if (!yk_by_group_has_word(&c->lr))
+    if (!yk_by_group_has(&c->lr, YK_ALL))
         return YK_OK;
     if (c->lr_batch)
         return yk_fail(YK_EUSAGE,

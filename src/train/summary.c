@@ -127,7 +127,9 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data});
     add_plan(j, r);
     yk_json_int(j, "seed", c->seed);
-    yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : yk_config_default_optimizer(c));
+    char optimizer[YK_OPTION_TEXT];
+    yk_config_optimizer_text(c, optimizer);
+    yk_json_text(j, "optimizer", optimizer);
     yk_json_real(j, "lr", r->ngroups || r->from_launcher ? r->lr : (double)NAN);
     add_search(j, &r->search);
     yk_json_int(j, "parameters", (int64_t)r->params);

@@ -35,7 +35,7 @@ typedef struct {
     double flops, flops_back; /* of one example */
     uint64_t batch, examples; /* examples: 0: not known */
     int workers;
-    char optimizer[128];
+    char optimizer[YK_OPTION_TEXT];
     size_t weight_bytes, gradient_bytes, state_bytes, activation_bytes;
 } yk_description;
 
