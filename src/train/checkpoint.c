@@ -342,18 +342,6 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
 
 /* ---- the beginning of another run ---- */
 
-yk_status yk__checkpoint_schema(const char *path, yk_model_shape *shape_out, yk_schema **out)
-{
-    files f;
-    const char *name;
-    yk_status st = open_files(path, &f);
-    *out = NULL;
-    if (!st && !(st = yk__model_info(path, f.model, &name, shape_out)))
-        st = yk__model_schema(path, f.model, out);
-    close_files(&f);
-    return st;
-}
-
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
 {
     files f;
@@ -367,6 +355,8 @@ yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
         st = read_progress(f.state, &p);
     if (!st && !(out->model = strdup(name)))
         st = yk_fail_memory(strlen(name), "the name of a model");
+    if (!st)
+        st = yk__model_schema(path, f.model, &out->schema);
     out->step = p.step;
     out->earlier = p.earlier;
     free(p.cursor);

@@ -92,13 +92,11 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
 /* ---- starting another run from a checkpoint (--warm-start) */
 
 typedef struct {
-    char *model; /* the value of --model; the caller frees it */
+    char *model;       /* the value of --model; the caller frees it */
+    yk_schema *schema; /* likewise; NULL: it has none */
     yk_model_shape shape;
     uint64_t step, earlier;
 } yk_checkpoint_info;
-
-/* The schema and the shape of the model. *out is NULL if it has none. */
-yk_status yk__checkpoint_schema(const char *path, yk_model_shape *shape_out, yk_schema **out);
 
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out);
 

@@ -53,12 +53,11 @@ static void report_alive(void *trainer)
     t->caller->stage(YK_STAGE_ALIVE, 0);
 }
 
-static yk_status fewest_cores(const yk__cluster *k, const yk_plan *p, const void *all, void *out)
+static yk_status fewest_cores(const yk__trainer *t, const void *all, void *out)
 {
     const int *cores = all;
     int *min = out;
-    (void)p;
-    for (int i = 0; i < k->ranks; i++)
+    for (int i = 0; i < t->cluster.ranks; i++)
         *min = cores[i] < *min ? cores[i] : *min;
     return YK_OK;
 }
@@ -69,8 +68,7 @@ static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
     *cores_out = yk_cores_per_process(yk_comm_local_size(t->cluster.comm));
     return t->config->workers != YK_AUTO || t->cluster.ranks == 1
                ? YK_OK
-               : yk__agree(&t->cluster, t->plan, cores_out, sizeof *cores_out, fewest_cores,
-                           "the number of cores");
+               : yk__agree(t, cores_out, sizeof *cores_out, fewest_cores, "the number of cores");
 }
 
 /* --bind. Before other threads are created, which inherit it. Returns the number of nodes; 0: not bound. */
@@ -343,11 +341,11 @@ static yk_data_facts own_facts(const yk__trainer *t)
 enum { FACTS = sizeof(yk_data_facts) / sizeof(uint64_t) };
 
 /* yk__agree(): the maximum of each fact. */
-static yk_status combine(const yk__cluster *k, const yk_plan *p, const void *facts, void *out)
+static yk_status combine(const yk__trainer *t, const void *facts, void *out)
 {
-    const int first = p->first_client;
+    const int first = t->plan->first_client;
     const yk_data_facts *all = facts;
-    for (int i = 0; i < k->ranks; i++) {
+    for (int i = 0; i < t->cluster.ranks; i++) {
         const uint64_t *from = (const uint64_t *)&all[i];
         uint64_t *to = out;
         for (int f = 0; f < FACTS; f++)
@@ -363,13 +361,17 @@ static yk_status combine(const yk__cluster *k, const yk_plan *p, const void *fac
 yk_status yk__share_facts(yk__trainer *t)
 {
     yk_dataset *d = &t->train;
+    const yk_model_shape *run = &t->start.shape; /* the model has all of its classes and fields */
+    if (d->classes < run->classes)
+        d->classes = t->test.classes = t->validation.classes = run->classes;
+    if (d->fields < run->fields)
+        d->fields = run->fields;
     t->facts = own_facts(t);
     if (t->cluster.joined && !d->rows)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
     if (!t->plan->alone && !t->cluster.joined) {
-        const yk_status st =
-            yk__agree(&t->cluster, t->plan, &t->facts, sizeof t->facts, combine, "the data to be loaded");
+        const yk_status st = yk__agree(t, &t->facts, sizeof t->facts, combine, "the data to be loaded");
         if (st)
             return st;
         if (t->facts.sparse || !d->source)

@@ -47,13 +47,4 @@ typedef struct {
     cpu_set_t cores;                      /* of this process before it was bound to NUMA nodes (--bind) */
 } yk__cluster;
 
-/* All ranks send `mine` to the chief, which combines them into one (combine) and broadcasts it; then `mine` is that on all ranks. */
-typedef yk_status yk__combine(const yk__cluster *k, const yk_plan *p, const void *all, void *out);
-yk_status yk__agree(const yk__cluster *k, const yk_plan *p, void *mine, size_t bytes, yk__combine *combine,
-                    const char *what);
-
-/* parameters: a hash of the initial ones; 0: this process does not have all of them. */
-yk_status yk__cluster_agree(yk__cluster *k, const yk_plan *p, const yk_config *c, const yk_dataset *train,
-                            size_t nparams, uint64_t parameters);
-
 #endif

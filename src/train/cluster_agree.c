@@ -1,6 +1,6 @@
 /* Checks that all processes of a job have the same program, options, data and initial parameters. An error names the rank
  * and the difference. */
-#include "train/cluster.h"
+#include "train/setup.h"
 
 #include "base/crc.h"
 #include "base/mem.h"
@@ -10,17 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-yk_status yk__agree(const yk__cluster *k, const yk_plan *p, void *mine, size_t bytes, yk__combine *combine,
-                    const char *what)
+yk_status yk__agree(const yk__trainer *t, void *mine, size_t bytes, yk__combine *combine, const char *what)
 {
+    const yk__cluster *k = &t->cluster;
+    const double limit = t->plan->startup_timeout;
     void *all = NULL;
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, bytes, "the facts of all processes")))
         return YK_ESYSTEM;
-    yk_status st = yk_comm_gather(k->comm, mine, bytes, all, p->startup_timeout, what);
+    yk_status st = yk_comm_gather(k->comm, mine, bytes, all, limit, what);
     if (!st && all)
-        st = combine(k, p, all, mine);
+        st = combine(t, all, mine);
     yk_free(all);
-    return st ? st : yk_comm_broadcast(k->comm, mine, bytes, p->startup_timeout, what);
+    return st ? st : yk_comm_broadcast(k->comm, mine, bytes, limit, what);
 }
 
 #define PRIME 0x100000001b3u /* of the FNV hash */
@@ -122,11 +123,12 @@ static const char *difference(const yk_plan *p, const identity *all, int i, int 
 }
 
 /* yk__agree(): the identity of all, with the data of the processes that read it. */
-static yk_status compare(const yk__cluster *k, const yk_plan *p, const void *identities, void *out)
+static yk_status compare(const yk__trainer *t, const void *identities, void *out)
 {
+    const yk_plan *p = t->plan;
     const identity *all = identities;
     yk_status st = YK_OK;
-    for (int i = 1; !st && i < k->ranks; i++) {
+    for (int i = 1; !st && i < t->cluster.ranks; i++) {
         int from;
         const char *what = difference(p, all, i, &from);
         if (what)
@@ -140,8 +142,11 @@ static yk_status compare(const yk__cluster *k, const yk_plan *p, const void *ide
 }
 
 /* Lets workers join. All ranks call it. */
-static yk_status open_for_workers(yk__cluster *k, const yk_plan *p, const yk_config *c, uint64_t hash)
+static yk_status open_for_workers(yk__trainer *t, uint64_t hash)
 {
+    const yk_plan *p = t->plan;
+    const yk_config *c = t->config;
+    yk__cluster *k = &t->cluster;
     if (yk_plan_join_obstacle(c, p))
         return YK_OK;
     const bool anywhere = c->network && strcmp(c->network, "any") == 0;
@@ -151,18 +156,19 @@ static yk_status open_for_workers(yk__cluster *k, const yk_plan *p, const yk_con
     return st;
 }
 
-yk_status yk__cluster_agree(yk__cluster *k, const yk_plan *p, const yk_config *c, const yk_dataset *train,
-                            size_t nparams, uint64_t parameters)
+yk_status yk__cluster_agree(yk__trainer *t, uint64_t parameters)
 {
-    if (p->alone)
+    if (t->plan->alone)
         return YK_OK;
-    identity mine = {
-        .options = hash_options(c), .program = hash_program(), .nparams = nparams, .parameters = parameters};
-    yk_status st = p->trains ? hash_data(train, &mine.data) : YK_OK;
+    identity mine = {.options = hash_options(t->config),
+                     .program = hash_program(),
+                     .nparams = t->model->nparams,
+                     .parameters = parameters};
+    yk_status st = t->plan->trains ? hash_data(&t->train, &mine.data) : YK_OK;
     if (st)
         return st;
-    if (k->joined)
-        return yk_shards_join(k->remote, identity_hash(&mine));
-    st = yk__agree(k, p, &mine, sizeof mine, compare, "all processes to be ready");
-    return st ? st : open_for_workers(k, p, c, identity_hash(&mine));
+    if (t->cluster.joined)
+        return yk_shards_join(t->cluster.remote, identity_hash(&mine));
+    st = yk__agree(t, &mine, sizeof mine, compare, "all processes to be ready");
+    return st ? st : open_for_workers(t, identity_hash(&mine));
 }

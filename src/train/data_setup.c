@@ -2,10 +2,8 @@
 #include "train/pacing.h"
 #include "train/setup.h"
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include "train/checkpoint_dir.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,43 +14,15 @@ enum { MIN_KEYS = 64, SAMPLE_ROWS = 1 << 15, MAX_HOT = 1 << 17 };
 /* ---- the schema: that of the run that this one continues, or of its training data. The chief determines it and sends it to the
  * other processes, so that all of them read the data in the same way. */
 
-/* The checkpoint that this run continues; NULL: none, or it cannot be read, which is reported later. */
-static char *find_start(const yk_config *c)
-{
-    const yk_log *log = yk_log_get();
-    const char *own = c->resume ? c->out : c->join;
-    char *path = NULL;
-    yk_log_set(NULL); /* warnings follow when the checkpoint is loaded */
-    if (own)
-        yk_checkpoint_find(own, &path);
-    if (!path && c->warm_start && yk__checkpoint_require("", c->warm_start, false, &path))
-        path = NULL;
-    yk_log_set(log);
-    return path;
-}
-
-/* Models without a schema, as yoke 0.2 wrote them, have the number of features that keys were hashed into. */
-static void set_features(const yk_model_shape *shape, yk_source_options *o)
-{
-    if (shape->kind == YK_ROWS_SPARSE && shape->hashed && !o->features && !o->hash_bits)
-        o->features = shape->dim;
-}
-
 static yk_status continue_schema(yk__trainer *t, yk_source_options *o)
 {
     const yk_trained *start = t->caller->start;
-    yk_model_shape shape = {0};
-    char *path = start ? NULL : find_start(t->config);
-    yk_status st = path ? yk__checkpoint_schema(path, &shape, &t->schema) : YK_OK;
-    free(path);
-    if (start && !start->schema)
-        shape = start->model->shape;
-    const yk_schema *s = start ? start->schema : t->schema;
-    o->images = s;
-    if (s && s->ncolumns)
-        o->schema = s;
-    else
-        set_features(&shape, o);
+    const yk_status st = yk__start_find(t);
+    o->images = start ? start->schema : t->schema;
+    if (o->images && o->images->ncolumns)
+        o->schema = o->images;
+    else if (!o->features && !o->hash_bits)
+        o->features = t->start.features;
     return st;
 }
 

@@ -157,8 +157,7 @@ static yk_status start_trial(search *s, int candidate)
     yk_status st = yk_local_create(&store, &s->trial[candidate].store);
     if (!st)
         st = yk__set_initial(t, store.group, s->trial[candidate].store);
-    return st ? st
-              : yk__warm_start_load(&t->start, t->model, store.group, s->trial[candidate].store, t->remap);
+    return st ? st : yk__start_load(t, store.group, s->trial[candidate].store);
 }
 
 /* Row i of a random order. Rows that are already in random order stay next to their neighbors, which is faster. */
@@ -517,10 +516,9 @@ static void print_search(const yk__trainer *t)
 /* ---- in the run ---- */
 
 /* yk__agree(): the result of the first process that trains. */
-static yk_status take_first(const yk__cluster *k, const yk_plan *p, const void *all, void *out)
+static yk_status take_first(const yk__trainer *t, const void *all, void *out)
 {
-    (void)k;
-    *(yk_lr_search *)out = ((const yk_lr_search *)all)[p->first_client];
+    *(yk_lr_search *)out = ((const yk_lr_search *)all)[t->plan->first_client];
     return YK_OK;
 }
 
@@ -561,7 +559,7 @@ yk_status yk__lr_search(yk__trainer *t)
     if (t->cluster.rank == t->plan->first_client)
         st = search_here(t);
     if (!st && !t->plan->alone)
-        st = yk__agree(&t->cluster, t->plan, out, sizeof *out, take_first, "the learning rate");
+        st = yk__agree(t, out, sizeof *out, take_first, "the learning rate");
     if (st)
         return st;
     if (t->cluster.rank == 0)

@@ -80,19 +80,6 @@ static void set_groups(yk__trainer *t)
     t->result->lr = t->group[0].optim.lr;
 }
 
-/* The model has all classes and fields of the run that it continues, even if the data has fewer. */
-static yk_status find_start(yk__trainer *t)
-{
-    const bool reads = t->cluster.rank == 0 || t->cluster.joined;
-    const yk_status st = yk__warm_start_find(t->config, t->caller, reads, &t->start);
-    const yk_model_shape *run = &t->start.shape;
-    if (t->train.classes < run->classes)
-        t->train.classes = t->test.classes = t->validation.classes = run->classes;
-    if (t->train.fields < run->fields)
-        t->train.fields = run->fields;
-    return st;
-}
-
 /* The data, and the options that depend on it. */
 static yk_status prepare_data(yk__trainer *t, yk_net_options *net)
 {
@@ -100,8 +87,7 @@ static yk_status prepare_data(yk__trainer *t, yk_net_options *net)
     yk_status st;
     if ((c->loss && (st = yk_loss_find(c->loss, &t->loss))) ||
         (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = yk__net_options_of(c, net)) ||
-        (st = yk__load_data(t)) || (st = find_start(t)) || (st = yk__share_facts(t)) ||
-        (st = yk__warm_start_check(&t->start, &t->train)))
+        (st = yk__load_data(t)) || (st = yk__share_facts(t)) || (st = yk__start_check(t)))
         return st;
     return yk__net_channels(&t->train, c->data, t->facts.channels, net);
 }
@@ -128,7 +114,7 @@ static yk_status make_model(yk__trainer *t)
                             .threads = t->plan->usable_threads,
                             .net = net,
                             .loss = t->loss};
-    yk__warm_start_hashing(&t->start, t->train.source, &shape);
+    yk__start_hashing(t, &shape);
     if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
         (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
@@ -231,8 +217,8 @@ static yk_status make_rest(yk__trainer *t)
         return st;
     /* yk__make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
     const uint64_t hash = !t->plan->alone && t->plan->whole ? yk__parameter_hash(t) : 0;
-    if ((st = yk__cluster_agree(&t->cluster, t->plan, t->config, &t->train, t->model->nparams, hash)) ||
-        (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) || (st = yk__observe(t)))
+    if ((st = yk__cluster_agree(t, hash)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||
+        (st = yk__observe(t)))
         return st;
     yk__schedule *s = &t->schedule;
     s->evaluates = yk__is_evaluated(t);

@@ -19,7 +19,6 @@
 #include "train/schedule.h"
 #include "train/selection.h"
 #include "train/train.h"
-#include "train/warm_start.h"
 #include "watch/phase.h"
 
 enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
@@ -34,6 +33,14 @@ typedef struct {
     bool finished;
     yk_phases *phases; /* NULL: not measured */
 } yk__worker_state;
+
+/* --warm-start: the run that a run continues. */
+typedef struct {
+    char *path;           /* on the chief: the checkpoint to load; NULL: none */
+    yk_model_shape shape; /* on the chief: of its model, or of the checkpoint that is resumed; dim 0: none */
+    uint64_t earlier;     /* on all ranks: steps before this run */
+    uint64_t features;    /* on the chief: into which keys are hashed, if no schema says so; 0: not known */
+} yk__start;
 
 typedef struct yk__trainer {
     const yk_config *config; /* the caller's, or `searched` */
@@ -123,6 +130,12 @@ static inline bool yk__is_stopped(const yk__trainer *t)
 {
     return __atomic_load_n(t->caller->stop, __ATOMIC_RELAXED) ||
            atomic_load_explicit(&t->canceled, memory_order_relaxed);
+}
+
+/* Whether a run continues with the optimizer's state of its initial model. */
+static inline bool yk__continues(const yk_train_caller *caller)
+{
+    return caller->keep_state && caller->start && caller->start->optimizer;
 }
 
 /* Whether an evaluation reads the parameters. */

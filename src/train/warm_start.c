@@ -1,7 +1,17 @@
-#include "train/warm_start.h"
+/* --warm-start: a run begins with the parameters and the optimizer state of another run.
+ *
+ * The chief reads the checkpoint. Its shape is a part of the shape of the data (cluster.c): the model has all features of
+ * the earlier run, and possibly new ones. Keys of keyed groups are copied one by one, because a bias comes after the last
+ * feature:
+ *
+ *     earlier run    | 0 1 2 ... 999 | bias |
+ *     this run       | 0 1 2 ... 999 | 1000 ... 1199 | bias |          1000 to 1199: initial values
+ *
+ * A checkpoint of this run has everything that is needed to resume it; the earlier run may be gone by then.
+ */
+#include "train/setup.h"
 
 #include "base/log.h"
-#include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,50 +32,74 @@ static yk_status check_model(const yk_config *c, const char *path, const char *n
     return YK_OK;
 }
 
-/* resumed: the checkpoint belongs to this run. */
-static yk_status read_start(yk__start *s, const char *path, bool resumed)
+/* Models without a schema, as yoke 0.2 wrote them, have the number of features that keys were hashed into. */
+static uint64_t hashed_features(const yk_model_shape *shape)
 {
+    return shape->kind == YK_ROWS_SPARSE && shape->hashed ? shape->dim : 0;
+}
+
+/* own: the checkpoint belongs to this run, or to the job that this process joins. */
+static yk_status read_start(yk__trainer *t, const char *path, bool own)
+{
+    yk__start *s = &t->start;
     yk_checkpoint_info info;
     yk_status st = yk_checkpoint_describe(path, &info);
-    if (st)
-        return st;
-    st = check_model(s->config, path, info.model, &info.shape);
-    s->shape = info.shape;
-    s->earlier = info.earlier + (resumed ? 0 : info.step);
+    t->schema = info.schema;
+    s->features = hashed_features(&info.shape);
+    if (!st && t->config->warm_start) {
+        st = check_model(t->config, path, info.model, &info.shape);
+        s->shape = info.shape;
+        s->earlier = info.earlier + (own ? 0 : info.step);
+    }
     free(info.model);
     return st;
 }
 
-yk_status yk__warm_start_find(const yk_config *c, const yk_train_caller *caller, bool reads, yk__start *out)
+/* The checkpoint of this run, or of the job; NULL: none. Warnings about damaged ones follow when it is loaded. */
+static yk_status find_own(const yk_config *c, char **path_out)
 {
+    const yk_log *log = yk_log_get();
+    const char *dir = c->resume ? c->out : c->join;
+    *path_out = NULL;
+    yk_log_set(NULL);
+    const yk_status st = dir ? yk_checkpoint_find(dir, path_out) : YK_OK;
+    yk_log_set(log);
+    return st;
+}
+
+yk_status yk__start_find(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    const yk_trained *model = t->caller->start;
     char *own = NULL;
-    *out = (yk__start){.config = c, .caller = caller};
-    if (yk__continues(caller))
-        out->earlier = caller->start->steps;
-    if (!c->warm_start || !reads)
-        return YK_OK;
-    if (caller->start)
+    if (yk__continues(t->caller))
+        t->start.earlier = model->steps;
+    if (model && c->warm_start)
         return yk_fail(YK_EUSAGE, "warm-start cannot be used with an initial model (start)");
-    yk_status st = c->resume ? yk_checkpoint_find(c->out, &own) : YK_OK;
+    if (model) {
+        t->start.features = model->schema ? 0 : hashed_features(&model->model->shape);
+        return YK_OK;
+    }
+    yk_status st = find_own(c, &own);
     if (!st && own)
-        st = read_start(out, own, true);
+        st = read_start(t, own, true);
+    else if (!st && c->warm_start &&
+             !(st = yk__checkpoint_require("--warm-start ", c->warm_start, false, &t->start.path)))
+        st = read_start(t, t->start.path, false);
     free(own);
-    if (st || out->shape.dim)
-        return st;
-    st = yk__checkpoint_require("--warm-start ", c->warm_start, false, &out->path);
-    return st ? st : read_start(out, out->path, false);
+    return st;
 }
 
 /* ---- hashed keys */
 
 /* How to hash the keys as in that run. */
-static void hashing_remedy(const yk__start *start, size_t dim, char out[160])
+static void hashing_remedy(const yk__trainer *t, size_t dim, char out[160])
 {
-    const int64_t given = start->config->hash_bits;
+    const int64_t given = t->config->hash_bits;
     int bits = 1;
     while ((size_t)1 << bits < dim)
         bits++;
-    if (start->caller->data)
+    if (t->caller->data)
         snprintf(out, 160, "train with the option hash-bits %d (in Python, hash_bits=%d; in C, with index64)",
                  bits, bits);
     else if (given)
@@ -96,9 +130,10 @@ static yk_status check_hashed(const yk_config *c, const yk_source *s, const yk_m
 
 /* If the numbers of columns or fields are equal, no other check would notice that those of `run` and of the data are
  * different. `option` and `name` say where `run` comes from. */
-static yk_status check_keys(const yk__start *start, const yk_dataset *train, const yk_model_shape *run,
-                            const char *option, const char *name)
+static yk_status check_keys(const yk__trainer *t, const yk_model_shape *run, const char *option,
+                            const char *name)
 {
+    const yk_dataset *train = &t->train;
     const yk_source *s = train->source;
     if (run->kind != YK_ROWS_SPARSE || s->kind != YK_ROWS_SPARSE)
         return YK_OK;
@@ -107,34 +142,36 @@ static yk_status check_keys(const yk__start *start, const yk_dataset *train, con
                        run->positional ? "field numbers" : "positions", name,
                        run->positional ? "positions" : "field numbers");
     if (s->hashed_into)
-        return check_hashed(start->config, s, run, option, name);
+        return check_hashed(t->config, s, run, option, name);
     if (s->may_have_hashes || !run->hashed)
         return YK_OK;
     char remedy[160];
-    hashing_remedy(start, run->dim, remedy);
+    hashing_remedy(t, run->dim, remedy);
     return yk_fail(YK_EUSAGE,
                    "%s: the keys of %s are not hashed, but those of %s were hashed into %zu features: %s",
                    option, s->spec, name, run->dim, remedy);
 }
 
 /* A cache does not record whether its columns are hashes, but the run that this one starts from may. */
-void yk__warm_start_hashing(const yk__start *start, const yk_source *s, yk_model_shape *shape)
+void yk__start_hashing(const yk__trainer *t, yk_model_shape *shape)
 {
-    const yk_trained *model = start->caller->start;
-    const yk_model_shape *run = model ? &model->model->shape : &start->shape;
-    if (!s)
+    const yk_trained *model = t->caller->start;
+    const yk_model_shape *run = model ? &model->model->shape : &t->start.shape;
+    const yk_source *s = t->train.source;
+    if (!s) /* a server, which does not need it */
         return;
     shape->hashed = s->hashed_into || (s->may_have_hashes && run->hashed);
     shape->not_hashed = !s->hashed_into && (s->may_have_hashes ? run->not_hashed : s->kind == YK_ROWS_SPARSE);
 }
 
-yk_status yk__warm_start_check(const yk__start *s, const yk_dataset *d)
+yk_status yk__start_check(const yk__trainer *t)
 {
-    const yk_model_shape *run = &s->shape;
-    const yk_config *c = s->config;
+    const yk_model_shape *run = &t->start.shape;
+    const yk_config *c = t->config;
+    const yk_dataset *d = &t->train;
     const bool sparse = d->kind == YK_ROWS_SPARSE;
-    if (s->caller->start)
-        return check_keys(s, d, &s->caller->start->model->shape, "start", "the initial model");
+    if (t->caller->start)
+        return check_keys(t, &t->caller->start->model->shape, "start", "the initial model");
     if (!run->dim) /* none, or not the chief */
         return YK_OK;
     const char *spec = d->source->spec;
@@ -143,7 +180,7 @@ yk_status yk__warm_start_check(const yk__start *s, const yk_dataset *d)
             YK_EDATA, "--warm-start: %s has %s rows with %zu columns, but %s was trained on %s rows with %zu",
             spec, sparse ? "sparse" : "dense", d->dim, c->warm_start,
             run->kind == YK_ROWS_SPARSE ? "sparse" : "dense", run->dim);
-    yk_status st = check_keys(s, d, run, "--warm-start", c->warm_start);
+    yk_status st = check_keys(t, run, "--warm-start", c->warm_start);
     if (st)
         return st;
     if (c->features && (uint64_t)c->features < run->dim)
@@ -170,25 +207,25 @@ void yk__parameters_set(const yk_model *m, const yk_local_group *group, yk_local
     yk_local_restore(store, 0);
 }
 
-yk_status yk__warm_start_load(const yk__start *s, const yk_model *m, const yk_local_group *group,
-                              yk_local *store, const yk_keymap *remap)
+yk_status yk__start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store)
 {
-    yk_status st = s->path ? yk_checkpoint_warm_start(s->path, m, store, remap) : YK_OK;
+    const char *path = t->start.path;
+    yk_status st = path ? yk_checkpoint_warm_start(path, t->model, store, t->remap) : YK_OK;
     if (st)
         return yk_fail(st, "--warm-start: %s", yk_error());
-    if (s->path && yk__is_model_file(s->path))
-        yk__parameters_set(m, group, store);
+    if (path && yk__is_model_file(path))
+        yk__parameters_set(t->model, group, store);
     return YK_OK;
 }
 
-void yk__warm_start_print(const yk__start *s, const yk_model *m)
+void yk__start_print(const yk__trainer *t)
 {
+    const yk__start *s = &t->start;
+    const size_t dim = t->model->shape.dim, added = dim - s->shape.dim;
     if (!s->path)
         return;
     yk_note("starting with the parameters of %s%s", s->path,
             yk__is_model_file(s->path) ? " (it has no optimizer state)" : "");
-    if (m->sparse && m->shape.dim > s->shape.dim) {
-        const size_t added = m->shape.dim - s->shape.dim;
+    if (t->model->sparse && dim > s->shape.dim)
         yk_note("%zu feature%s new", added, added == 1 ? " is" : "s are");
-    }
 }
