@@ -154,7 +154,8 @@ static const char *value_of(const yk_option *o)
 {
     const char *word = o->word;
     return o->kind == YK_OPT_FLAG            ? "true"
-           : word                            ? strcmp(word, o->default_text) ? word : "1"
+           : word && yk_option_is_number(o)  ? strcmp(word, o->default_text) ? word : "1"
+           : word                            ? strrchr(word, ' ') + 1
            : o->kind == YK_OPT_INT           ? "7"
            : o->kind == YK_OPT_REAL          ? "0.375"
            : o->kind == YK_OPT_REAL_BY_GROUP ? "keyed=0.375,dense=0.1,linear=0.2"

@@ -323,7 +323,7 @@ static void errors_are_reported_with_their_line(void **state)
         {HEAD "[grid]\nmode, workers = sync 1 | async\n", ":5: 'async' has 1 value for 2 options"},
         {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode occurs twice on this line"},
         {HEAD "[grid]\nbatch = 5 5\n", "the run batch=5 occurs twice"},
-        {HEAD "[grid]\nmode = sync both\n", "the run mode=both: --mode both: the value must be one of"},
+        {HEAD "[grid]\nmode = sync both\n", ":5: --mode both: the value must be one of"},
         {HEAD "[grid]\nmode = sync async\nstaleness = 0 4\n",
          "the run mode=sync staleness=4: --mode sync means --staleness 0"},
         {HEAD "[grid]\noptimizer = sgd newton\n", ":5: --optimizer newton: the value must be one of: sgd, "},

@@ -440,9 +440,10 @@ static void files_set_only_what_to_train(void **state)
         char line[64], words[96];
         const bool refused = o->flags & YK_OPT_COMMAND_LINE_ONLY;
         snprintf(line, sizeof line, "%s = %s\n", o->name,
-                 o->kind == YK_OPT_FLAG ? "true"
-                 : o->words             ? o->words(1)
-                                        : "1");
+                 o->kind == YK_OPT_FLAG              ? "true"
+                 : o->words                          ? o->words(1)
+                 : o->kind == YK_OPT_TEXT && o->word ? strrchr(o->word, ' ') + 1
+                                                     : "1");
         snprintf(words, sizeof words, "run.ini:1: a file cannot set %s; use --%s on the command line",
                  o->name, o->name);
         put(file, line, strlen(line));

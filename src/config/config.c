@@ -54,6 +54,16 @@ static yk_status set_number(const yk_option *o, const char *value, void *field)
               : YK_OK;
 }
 
+/* Whether a word is in a list such as "sync, async". */
+static bool is_listed(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 2 : NULL)
+        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0)
+            return true;
+    return false;
+}
+
 yk_status yk_config_set(yk_config *c, const char *name, const char *value)
 {
     const yk_option *o;
@@ -66,6 +76,8 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value)
             return yk_fail(YK_EUSAGE,
                            "--%s '%s': the value is empty, begins or ends with a space, or has several lines",
                            name, value);
+        if (o->word && !is_listed(o->word, value))
+            return yk_fail(YK_EUSAGE, "--%s %s: the value must be one of: %s", name, value, o->word);
         char *copy = strdup(value);
         if (!copy)
             return yk_fail_memory(strlen(value), "an option");
@@ -141,34 +153,6 @@ yk_status yk_config_load_text(yk_config *c, const char *name, const char *text, 
     *ignored_out = NULL;
     const yk_status st = yk_ini_open_text(name, text, &in);
     return load_lines(c, &in, st, ignored_out);
-}
-
-static yk_status one_of(const char *option, const char *value, const char *const *known)
-{
-    char list[128] = "";
-    for (; value && *known; known++) {
-        if (strcmp(value, *known) == 0)
-            return YK_OK;
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", *known);
-    }
-    return value ? yk_fail(YK_EUSAGE, "--%s %s: the value must be one of: %s", option, value, list) : YK_OK;
-}
-
-static yk_status check_words(const yk_config *c)
-{
-    static const struct {
-        const char *option;
-        size_t offset;
-        const char *known[4];
-    } words[] = {{"mode", offsetof(yk_config, mode), {"sync", "async"}},
-                 {"stream", offsetof(yk_config, stream), {"auto", "always", "never"}},
-                 {"network", offsetof(yk_config, network), {"local", "any"}},
-                 {"bind", offsetof(yk_config, bind), {"auto", "none", "numa"}},
-                 {"bias-decay", offsetof(yk_config, bias_decay), {"yes", "no"}}};
-    yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < sizeof words / sizeof *words; i++)
-        st = one_of(words[i].option, *(char *const *)((const char *)c + words[i].offset), words[i].known);
-    return st;
 }
 
 static bool is(const char *given, const char *word)
@@ -309,8 +293,7 @@ yk_status yk_config_check(const yk_config *c)
     if (!c->data)
         return yk_fail(YK_EUSAGE,
                        "--data is missing; for example, --data synth:digits, or the path of your data");
-    if ((st = check_words(c)) || (st = check_places(c)) || (st = check_rates(c)) ||
-        (st = check_validation(c)))
+    if ((st = check_places(c)) || (st = check_rates(c)) || (st = check_validation(c)))
         return st;
     const double bound =
         fmax(yk_by_group_of(&c->staleness, "", true, 0), yk_by_group_of(&c->staleness, "", false, 0));
@@ -376,17 +359,15 @@ static const yk_by_group *by_group(const yk_option *o, const yk_config *c)
     return yk_option_is_by_group(o) ? (const void *)((const char *)c + o->offset) : &none;
 }
 
-bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out)
+const char *yk_config_named_group(const yk_config *c, size_t i, const char **option_out)
 {
     for (const yk_option *o = yk_options; o->name; o++)
         for (int k = YK_NAMED; k < YK_GROUP_PARTS; k++) {
-            const char *name = by_group(o, c)->part[k].name;
-            if (!*name || i-- > 0)
-                continue;
             *option_out = o->name;
-            return snprintf(name_out, YK_GROUP_NAME, "%s", name) > 0;
+            if (*by_group(o, c)->part[k].name && i-- == 0)
+                return by_group(o, c)->part[k].name;
         }
-    return false;
+    return NULL;
 }
 
 const char *yk_config_only_for(const yk_config *c, bool keyed)

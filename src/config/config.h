@@ -106,8 +106,8 @@ void yk_config_optimizer_text(const yk_config *c, char out[YK_OPTION_TEXT]); /* 
 bool yk_config_monitors(const yk_config *c); /* that of a group depends on the results of evaluations */
 /* --adam-betas; both are unchanged if it was not given. */
 yk_status yk_config_betas(const yk_config *c, double *beta1, double *beta2);
-/* The i-th name of an individual group in any option, and the name of that option; false: there are fewer names. */
-bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
+/* The i-th name of an individual group in any option, and the name of that option; NULL: there are fewer names. */
+const char *yk_config_named_group(const yk_config *c, size_t i, const char **option_out);
 /* The name of an option that was given for groups of this kind only; NULL: none. */
 const char *yk_config_only_for(const yk_config *c, bool keyed);
 

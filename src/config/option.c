@@ -12,6 +12,7 @@
 
 #define FIELD(kind, field, min, max)          YK_OPT_##kind, offsetof(yk_config, field), min, max
 #define TEXT(field)                           FIELD(TEXT, field, 0, 0), NULL, NULL
+#define TEXT_OF(list, field)                  FIELD(TEXT, field, 0, 0), list, NULL
 #define INTEGER(field, min, max)              FIELD(INT, field, min, max), NULL, NULL
 #define INTEGER_OR(word, field, min, max)     FIELD(INT, field, min, max), word, NULL
 #define REAL(field, min, max)                 FIELD(REAL, field, min, max), NULL, NULL
@@ -91,7 +92,7 @@ const yk_option yk_options[] = {
      "and in CSR arrays (C library, Python); Criteo and Vowpal Wabbit text; CSV; Parquet"},
     {"skip-bad", "N", INTEGER(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},
-    {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",
+    {"stream", "WHEN", TEXT_OF("auto, always, never", stream), MODEL, TRAINS, "auto",
      "read the files again in each epoch instead of loading them: auto (if the data does not fit into "
      "memory), always or never"},
     {"shuffle-mb", "MB", INTEGER(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
@@ -118,7 +119,7 @@ const yk_option yk_options[] = {
     {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
      "print the time of each phase (and of each layer of a network) to stderr after the run"},
 
-    {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS | YK_OPT_SETS_MODE, "sync",
+    {"mode", "MODE", TEXT_OF("sync, async", mode), PARALLEL, TRAINS | YK_OPT_SETS_MODE, "sync",
      "sync (synchronous) or async (asynchronous)"},
     {"staleness", "K", WHOLE_BY_GROUP(NULL, staleness, -1, BIG), PARALLEL, TRAINS | YK_OPT_SETS_MODE,
      "sync: 0; async: no bound",
@@ -143,10 +144,10 @@ const yk_option yk_options[] = {
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, NULL,
      "read the hosts from a file, one per line: HOST slots=N"},
     {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "program that runs commands on other hosts"},
-    {"bind", "POLICY", TEXT(bind), CLUSTER, RUNS, "auto",
+    {"bind", "POLICY", TEXT_OF("auto, none, numa", bind), CLUSTER, RUNS, "auto",
      "numa: on a host with several NUMA nodes, bind each process to one node or to its share of the nodes; "
      "none: do not bind; auto: numa, unless the launcher has restricted the cores"},
-    {"network", "SCOPE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
+    {"network", "SCOPE", TEXT_OF("local, any", network), CLUSTER, CONNECTS, "any with --hosts, else local",
      "local: only this host can reach the job; any: a worker can --join it from another host"},
     {"servers", "K|all", WHOLE_BY_GROUP("all", servers, 0, 1024), CLUSTER, TRAINS,
      "0 for synchronous training of dense models, else all",
@@ -252,7 +253,7 @@ const yk_option yk_options[] = {
      "needs a warm-up"},
     {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
      "factor by which the learning rate of biases is multiplied, for dense models"},
-    {"bias-decay", "BOOL", TEXT(bias_decay), UPDATES, TRAINS, "yes",
+    {"bias-decay", "BOOL", TEXT_OF("yes, no", bias_decay), UPDATES, TRAINS, "yes",
      "yes or no: apply --l1 and --l2 to biases of dense models"},
 
     {"out", "DIR", TEXT(out), OUTPUT, INVOKES, "runs/MODEL-TIME-PID",

@@ -63,9 +63,10 @@ typedef struct {
     const char *name; /* "batch": --batch */
     const char *arg;  /* "B", NULL for a flag */
     yk_option_kind kind;
-    size_t offset;               /* in yk_config */
-    double min, max;             /* numbers */
-    const char *word;            /* accepted instead of a number; NULL: none */
+    size_t offset;   /* in yk_config */
+    double min, max; /* numbers */
+    const char *
+        word; /* accepted instead of a number; of a text: all that are accepted, as "sync, async"; NULL: none, any */
     const char *(*words)(int k); /* YK_OPT_WORD_BY_GROUP: the list, which ends with NULL; else NULL */
     const char *group;           /* heading in the help */
     unsigned flags;              /* of yk_option_flags */

@@ -245,7 +245,7 @@ static void planned_facts(const yk_run *r, yk_facts *f)
     for (size_t i = 0; i < r->options; i++) {
         const yk_option *o = yk_option_find(r->option[i].name);
         if (o && yk_config_set(&c, o->name, r->option[i].value))
-            known &= o->kind == YK_OPT_WORD_BY_GROUP; /* an optimizer or a schedule of another version */
+            known &= !yk_option_is_number(o); /* else a word of another version */
     }
     free(c.hostfile); /* config.ini is untrusted: the files that it names are not opened */
     c.hostfile = NULL;

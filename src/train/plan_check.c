@@ -228,9 +228,8 @@ static yk_status check_optimizers(const yk__plan_input *in, const yk_plan *p)
 {
     const yk_config *c = in->c;
     const char *option;
-    char name[YK_GROUP_NAME];
-    const bool separate = yk_config_only_for(c, true) || yk_config_only_for(c, false) ||
-                          yk_config_named_group(c, 0, &option, name);
+    const bool separate =
+        yk_config_only_for(c, true) || yk_config_only_for(c, false) || yk_config_named_group(c, 0, &option);
     yk_status st = YK_OK;
     for (int g = 0; !st && g < p->ngroups && (in->certain || !separate); g++)
         st = yk_optim_check(&p->group[g].optim);
@@ -241,12 +240,12 @@ static yk_status check_optimizers(const yk__plan_input *in, const yk_plan *p)
 static yk_status check_names(const yk__plan_input *in)
 {
     const yk_model_description *m = in->model;
-    const char *option;
-    char name[YK_GROUP_NAME], names[YK_MAX_GROUPS * (YK_GROUP_NAME + 2)] = "";
+    const char *option, *name;
+    char names[YK_MAX_GROUPS * (YK_GROUP_NAME + 2)] = "";
     for (int g = 0; g < m->ngroups; g++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", g ? ", " : "",
                  m->group[g].name);
-    for (size_t i = 0; yk_config_named_group(in->c, i, &option, name); i++) {
+    for (size_t i = 0; (name = yk_config_named_group(in->c, i, &option)); i++) {
         bool found = false;
         for (int g = 0; g < m->ngroups; g++)
             found |= strcmp(m->group[g].name, name) == 0;

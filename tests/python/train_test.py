@@ -92,7 +92,7 @@ def test_exceptions_name_python_parameters():
     raises(yoke.UsageError, "model is missing; for example, model=\"softmax\"", None, DIGITS, out="none")
     raises(yoke.UsageError, "resume=True needs out=DIR", "softmax", DIGITS, resume=True)
     raises(yoke.UsageError, "unknown option nonsense; yoke.options() lists", "softmax", DIGITS, nonsense=True)
-    raises(yoke.UsageError, "unknown optimizer=\"nonsense\"; choose", "softmax", DIGITS, optimizer="nonsense", out="none")
+    raises(yoke.UsageError, "optimizer=\"nonsense\": the value must be one of", "softmax", DIGITS, optimizer="nonsense", out="none")
     raises(yoke.DataError, "/nowhere: no such file", "softmax", "libsvm:/nowhere", out="none")
     rows = np.zeros((4, 2), np.float32)
     raises(yoke.UsageError, "data and test must be a spec, a frame or a pair (X, y), not ndarray", "softmax", rows, out="none")
