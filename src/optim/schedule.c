@@ -108,13 +108,13 @@ static double plateau_sum(const yk_optim_config *c, double n)
 
 /* clang-format off */
 const yk_lr_schedule_row yk_lr_schedules[YK_LR_SCHEDULES] = {
-    /*                  name         decay  its range               length  rises  monitors */
-    [YK_LR_CONSTANT]  = {"constant",  0.0,   0.0, HUGE_VAL, true,  false, false, false, constant_rate, constant_sum},
-    [YK_LR_STEP]      = {"step",      0.1,   0.0, 1.0,      false, false, false, false, step_rate, step_sum},
-    [YK_LR_INVERSE]   = {"inverse",   0.001, 0.0, HUGE_VAL, true,  false, false, false, inverse_rate, inverse_sum},
-    [YK_LR_COSINE]    = {"cosine",    0.0,   0.0, 1.0,      true,  true,  false, false, cosine_rate, cosine_sum},
-    [YK_LR_ONE_CYCLE] = {"one-cycle", 4e-6,  0.0, 1.0,      true,  true,  true,  false, one_cycle_rate, one_cycle_sum},
-    [YK_LR_PLATEAU]   = {"plateau",   0.1,   0.0, 1.0,      false, false, false, true,  plateau_rate, plateau_sum}};
+    /*                  name         decay  at most   above 0  length  rises  monitors */
+    [YK_LR_CONSTANT]  = {"constant",  0.0,   HUGE_VAL, false,   false,  false, false, constant_rate, constant_sum},
+    [YK_LR_STEP]      = {"step",      0.1,   1.0,      true,    false,  false, false, step_rate, step_sum},
+    [YK_LR_INVERSE]   = {"inverse",   0.001, HUGE_VAL, false,   false,  false, false, inverse_rate, inverse_sum},
+    [YK_LR_COSINE]    = {"cosine",    0.0,   1.0,      false,   true,   false, false, cosine_rate, cosine_sum},
+    [YK_LR_ONE_CYCLE] = {"one-cycle", 4e-6,  1.0,      false,   true,   true,  false, one_cycle_rate, one_cycle_sum},
+    [YK_LR_PLATEAU]   = {"plateau",   0.1,   1.0,      true,    false,  false, true,  plateau_rate, plateau_sum}};
 /* clang-format on */
 
 /* ---- use ---- */
@@ -128,9 +128,9 @@ yk_status yk_lr_check(const yk_optim_config *c)
 {
     const yk_lr_schedule_row *s = &yk_lr_schedules[c->schedule];
     const double d = c->lr_decay;
-    if (!(d > s->min_decay || (s->from_min && d == s->min_decay)) || d > s->max_decay)
+    if (!(s->above_zero ? d > 0.0 : d >= 0.0) || d > s->max_decay)
         return yk_fail(YK_EUSAGE, "--lr-decay %g must be %s%s with --lr-schedule %s", d,
-                       s->from_min ? "0 or more" : "above 0", s->max_decay <= 1.0 ? " and at most 1" : "",
+                       s->above_zero ? "above 0" : "0 or more", s->max_decay <= 1.0 ? " and at most 1" : "",
                        s->name);
     if (c->lr_decay_every == 0)
         return yk_fail(YK_EUSAGE, "--lr-decay-every must be 1 or more steps");

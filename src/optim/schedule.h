@@ -23,9 +23,9 @@
 
 typedef struct {
     const char *name;
-    double decay;                /* the default of lr_decay */
-    double min_decay, max_decay; /* its range; includes min_decay only if `from_min` */
-    bool from_min;
+    double decay;     /* the default of lr_decay */
+    double max_decay; /* its range is 0 to this value; excludes 0 only if `above_zero` */
+    bool above_zero;
     bool needs_length;                                  /* the number of steps must be known */
     bool rises;                                         /* it has a warm-up of its own */
     bool monitors;                                      /* it depends on the results of evaluations */

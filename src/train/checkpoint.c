@@ -175,9 +175,7 @@ typedef struct {
 static yk_status open_file(const char *directory, const char *name, yk_safetensors **out)
 {
     char *path = name ? yk__path("%s/%s", directory, name) : yk__path("%s", directory);
-    yk_status st = path ? yk_safetensors_open(path, out) : YK_ESYSTEM;
-    if (!st)
-        st = yk__model_check_format(path, *out);
+    const yk_status st = path ? yk__model_open(path, out) : YK_ESYSTEM;
     free(path);
     return st;
 }
@@ -311,10 +309,11 @@ static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *
     return st;
 }
 
+/* state: NULL: of a model file. */
 static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
 {
     char is[YK_OPTIMIZER_NAMES];
-    const char *was = yk_safetensors_meta(state, "optimizer");
+    const char *was = state ? yk_safetensors_meta(state, "optimizer") : NULL;
     name_optimizers(store, is, sizeof is);
     if (!was || !strcmp(was, is))
         return YK_OK;
@@ -364,33 +363,6 @@ yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
     return st;
 }
 
-/* Whether the file has the state that the store needs, and no other. A new run has no pending decay. */
-static yk_status check_state(const char *path, const yk_safetensors *state, yk_local *store)
-{
-    if (!state)
-        return YK_OK;
-    yk_status st = check_optimizer(path, state, store);
-    if (st)
-        return st;
-    yk_checkpoint_arrays want;
-    size_t have = 0, wanted = 0, missing = 0;
-    yk_checkpoint_arrays_of(store, &want, false);
-    for (size_t i = 0; i < state->n; i++) {
-        const yk_tensor *t = &state->tensor[i];
-        have += t->dtype == YK_DTYPE_F32 && !strstr(t->name, "raw_weights");
-    }
-    for (size_t i = 0; i < want.n; i++) {
-        const yk_checkpoint_array *a = &want.array[i];
-        if (!*a->name || a->decay)
-            continue;
-        missing += !yk_safetensors_find(state, a->name);
-        wanted++;
-    }
-    return have == wanted && !missing
-               ? YK_OK
-               : yk_fail(YK_EUSAGE, "%s has the state of other optimizers: use the same --optimizer", path);
-}
-
 yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local *store,
                                    const yk_keymap *keymap)
 {
@@ -400,7 +372,7 @@ yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local
     yk_model_shape shape;
     yk_status st = open_files(path, &f);
     if (!st && !(st = yk__model_info(path, f.model, &name, &shape)) &&
-        !(st = check_state(path, f.state, store)) && shape.dim != m->shape.dim)
+        !(st = check_optimizer(path, f.state, store)) && shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
     if (!st)
         st = read_arrays(&f, m, old, store, keymap, false);

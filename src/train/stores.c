@@ -2,7 +2,6 @@
 #include "store/exchange.h"
 #include "store/shards.h"
 #include "train/loop.h"
-#include "train/pacing.h"
 #include "train/setup.h"
 #include <stdio.h>
 #include <string.h>
@@ -55,20 +54,6 @@ static void place_groups(const yk__trainer *t, yk_group *out)
         out[g].first_owner = dedicated ? 0 : t->plan->first_client;
         out[g].owners = dedicated ? t->plan->servers : t->plan->clients;
     }
-}
-
-/* ---- one process ---- */
-
-static yk_status make_local(yk__trainer *t, const yk_local_config *whole)
-{
-    return yk_local_create(whole, &t->local);
-}
-
-static yk_status use_local(yk__trainer *t, const yk_local_config *whole)
-{
-    (void)whole;
-    t->store = yk_local_store(t->local);
-    return YK_OK;
 }
 
 /* ---- replicas ---- */
@@ -167,12 +152,6 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     return yk_server_create(&c, &k->server);
 }
 
-static yk_status make_part(yk__trainer *t, const yk_local_config *whole)
-{
-    yk_status st = t->plan->serves ? make_server(t, whole) : YK_OK;
-    return st || !t->plan->trains ? st : make_client(t);
-}
-
 static yk_status prepare_chunks(void *trainer, int me)
 {
     const yk__trainer *t = trainer;
@@ -192,11 +171,11 @@ static yk_status make_chunks(yk__trainer *t)
 }
 
 /* The store of a process that trains: it sends gradients, or the deltas of copies (local SGD; linear models: copy_lifetime). */
-static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
+static yk_status use_shards(yk__trainer *t)
 {
     const yk_plan *p = t->plan;
     const bool scaled = p->copy_lifetime > 0;
-    yk_local_config copy = *whole;
+    yk_local_config copy = yk__store_config(t);
     yk_status st = p->chunk_rows ? yk_dataset_shuffle(&t->train) : YK_OK;
     copy.keymap = NULL; /* a sparse copy has its own internal ids */
     copy.workers = scaled ? 1 : p->workers_per_process;
@@ -209,17 +188,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
                                 scaled || !p->local_steps ? 0 : t->step, &t->store);
 }
 
-/* ---- the choice ---- */
-
-/* make: creates the parameters of this process, and its connection to those of others. use: creates the store of its workers.
- * whole: see yk__store_config(). */
-static const struct {
-    yk_status (*make)(yk__trainer *t, const yk_local_config *whole);
-    yk_status (*use)(yk__trainer *t, const yk_local_config *whole);
-} kind[] = {[YK_PLACEMENT_LOCAL] = {make_local, use_local},
-            [YK_PLACEMENT_REPLICAS] = {make_replica, use_local},
-            [YK_PLACEMENT_SERVERS] = {make_part, use_shards},
-            [YK_PLACEMENT_SHARDS] = {make_part, use_shards}};
+/* ---- the parameters and the store of this process ---- */
 
 yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local *whole)
 {
@@ -244,14 +213,22 @@ yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local 
 
 yk_status yk__make_parameters(yk__trainer *t)
 {
+    const yk_plan *p = t->plan;
     const yk_local_config whole = yk__store_config(t);
-    yk_status st = kind[t->plan->placement].make(t, &whole);
+    yk_status st = p->alone ? yk_local_create(&whole, &t->local) : YK_OK;
+    if (p->whole && !p->alone)
+        st = make_replica(t, &whole);
+    if (p->serves)
+        st = make_server(t, &whole);
+    if (!st && !p->whole && p->trains)
+        st = make_client(t);
     /* NULL: on another rank */
-    return st ? st : yk__set_initial(t, t->group, t->plan->serves ? t->cluster.whole : t->local);
+    return st ? st : yk__set_initial(t, t->group, p->serves ? t->cluster.whole : t->local);
 }
 
 yk_status yk__make_store(yk__trainer *t)
 {
-    const yk_local_config whole = yk__store_config(t);
-    return t->plan->trains ? kind[t->plan->placement].use(t, &whole) : YK_OK;
+    if (t->plan->whole)
+        t->store = yk_local_store(t->local);
+    return t->plan->whole || !t->plan->trains ? YK_OK : use_shards(t);
 }

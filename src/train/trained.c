@@ -96,7 +96,7 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     return st;
 }
 
-yk_status yk__model_check_format(const char *path, const yk_safetensors *s)
+static yk_status check_format(const char *path, const yk_safetensors *s)
 {
     const char *text = yk_safetensors_meta(s, "format_version"), *by = yk_safetensors_meta(s, "yoke");
     if (!text)
@@ -115,6 +115,12 @@ yk_status yk__model_check_format(const char *path, const yk_safetensors *s)
             "up to %d: use that version of yoke, or a newer one",
             path, (unsigned long long)version, by ? by : "(unknown)", YK_VERSION, YK__MODEL_FORMAT);
     return YK_OK;
+}
+
+yk_status yk__model_open(const char *path, yk_safetensors **out)
+{
+    const yk_status st = yk_safetensors_open(path, out);
+    return st ? st : check_format(path, *out);
 }
 
 yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *const *params)
@@ -177,9 +183,6 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
 yk_status yk__model_info(const char *path, const yk_safetensors *s, const char **name_out,
                          yk_model_shape *shape_out)
 {
-    yk_status st = yk__model_check_format(path, s);
-    if (st)
-        return st;
     *name_out = yk_safetensors_meta(s, "model");
     if (!*name_out || !read_shape(s, shape_out))
         return yk_fail(YK_EDATA,
@@ -252,11 +255,10 @@ static yk_status read_model(const char *path, const yk_safetensors *s, yk_traine
 
 static yk_status load_file(const char *path, yk_trained **out)
 {
-    yk_safetensors *s;
-    yk_status st = yk_safetensors_open(path, &s);
-    if (st)
-        return st;
-    st = read_model(path, s, out);
+    yk_safetensors *s = NULL;
+    yk_status st = yk__model_open(path, &s);
+    if (!st)
+        st = read_model(path, s, out);
     yk_safetensors_free(s);
     return st;
 }
@@ -296,23 +298,31 @@ yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name
     return st;
 }
 
+/* Between an array of a store, with internal ids, and a copy that is indexed by the keys of the data: to the copy (keep), or back. */
+static yk_status copy_array(const yk_checkpoint_array *a, const yk_keymap *keymap, float *copy, bool keep)
+{
+    float *to = keep ? copy : a->data;
+    if (copy != a->data)
+        memcpy(to, keep ? a->data : copy, a->size * sizeof *to);
+    return keymap && a->group->keyed
+               ? (keep ? yk_keymap_restore : yk_keymap_apply)(keymap, to, a->group->width)
+               : YK_OK;
+}
+
 yk_status yk_trained_take(const char *name, const char *schema, const yk_model *m, yk_local *store,
                           const yk_keymap *keymap, yk_trained **out)
 {
     yk_trained *t;
+    yk_checkpoint_arrays all;
+    yk_checkpoint_arrays_of(store, &all, true);
     float *params[YK_MAX_GROUPS], *taken = m->ngroups == 1 ? yk_local_take(store, 0) : NULL;
     yk_status st = create(name, &m->shape, taken, &t);
     if (st)
         return st;
     groups_of(t, params);
     st = schema ? yk_schema_parse(schema, "the model", &t->schema) : YK_OK;
-    for (int g = 0; !st && g < m->ngroups; g++) {
-        const yk_group *group = &m->group[g];
-        if (!taken)
-            memcpy(params[g], yk_local_table(store, g).w, yk_group_floats(group) * sizeof(float));
-        if (keymap && group->keyed)
-            st = yk_keymap_restore(keymap, params[g], group->width);
-    }
+    for (int g = 0; !st && g < m->ngroups; g++)
+        st = copy_array(&all.array[g], keymap, params[g], true);
     if (st)
         yk_trained_release(t);
     else
@@ -324,6 +334,7 @@ yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_
                              const yk_keymap *keymap)
 {
     const yk_model_shape *a = &from->model->shape, *b = &m->shape;
+    yk_checkpoint_arrays all;
     float *params[YK_MAX_GROUPS];
     if (strcmp(from->name, name) || a->dim != b->dim || a->classes != b->classes || a->bias != b->bias ||
         from->model->nparams != m->nparams)
@@ -333,14 +344,10 @@ yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_
             "columns and %u classes",
             from->name, a->dim, a->classes, name, b->dim, b->classes);
     groups_of(from, params);
+    yk_checkpoint_arrays_of(store, &all, false);
     yk_status st = YK_OK;
-    for (int g = 0; !st && g < m->ngroups; g++) {
-        const yk_group *group = &m->group[g];
-        float *w = yk_local_raw(store, g).live.w;
-        memcpy(w, params[g], yk_group_floats(group) * sizeof(float));
-        if (keymap && group->keyed)
-            st = yk_keymap_apply(keymap, w, group->width);
-    }
+    for (int g = 0; !st && g < m->ngroups; g++)
+        st = copy_array(&all.array[g], keymap, params[g], false);
     return st;
 }
 
@@ -353,16 +360,11 @@ static bool is_state(const yk_checkpoint_array *a)
 static yk_status copy_state(const yk_checkpoint_arrays *all, const yk_keymap *keymap, float *state, bool keep)
 {
     yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < all->n; i++) {
-        const yk_checkpoint_array *a = &all->array[i];
-        float *to = keep ? state : a->data;
-        if (!is_state(a))
-            continue;
-        memcpy(to, keep ? a->data : state, a->size * sizeof *to);
-        if (keymap && a->group->keyed)
-            st = (keep ? yk_keymap_restore : yk_keymap_apply)(keymap, to, a->group->width);
-        state += a->size;
-    }
+    for (const yk_checkpoint_array *a = all->array; !st && a < all->array + all->n; a++)
+        if (is_state(a)) {
+            st = copy_array(a, keymap, state, keep);
+            state += a->size;
+        }
     return st;
 }
 

@@ -61,14 +61,15 @@ void yk_trained_release(yk_trained *m); /* the last release frees it; NULL is fi
 
 #define YK__MODEL_FORMAT 1 /* the version that is written, and the newest that is read */
 
+/* A model file, or the state beside it. YK_EDATA: it is too new. The caller frees *out, even then. */
+yk_status yk__model_open(const char *path, yk_safetensors **out);
 /* params: [groups] */
 yk_status yk__model_write(const char *dir, const char *file, const char *name, const char *schema,
                           const yk_model *m, float *const *params, uint64_t step);
 yk_status yk__model_schema(const char *path, const yk_safetensors *s, yk_schema **out); /* *out NULL: none */
 yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *const *params);
-/* What a model file contains. YK_EDATA: it is not a model, or too new. *name_out is borrowed from `s`. */
+/* What a model file contains. YK_EDATA: it is not a model. *name_out is borrowed from `s`. */
 yk_status yk__model_info(const char *path, const yk_safetensors *s, const char **name_out,
                          yk_model_shape *shape_out);
-yk_status yk__model_check_format(const char *path, const yk_safetensors *s);
 
 #endif
