@@ -34,12 +34,13 @@ typedef struct {
 static run *make_run(uint64_t steps, uint64_t epochs)
 {
     static run r;
-    r = (run){.plan = {.workers = 1,
+    r = (run){.plan = {.lockstep = true,
+                       .workers = 1,
                        .batch = 1,
                        .gradients_per_step = 1,
                        .steps = steps ? steps : UINT64_MAX,
                        .epochs = epochs ? epochs : UINT64_MAX},
-              .schedule = {.evaluates = true, .by_epoch = true}};
+              .schedule = {.evaluates = true}};
     return &r;
 }
 
@@ -186,7 +187,6 @@ static void asynchronous_workers_share_a_quota(void **state)
     yk__schedule *s = &r->schedule;
     uint64_t step = 0;
     r->plan = (yk_plan){.workers = 3, .batch = 1, .eval_every = 30, .checkpoint_every = 40, .steps = 100};
-    s->by_epoch = false;
     r->plan.epochs = 2;
     init(r);
     while (step < 100) {

@@ -668,13 +668,14 @@ static bool try(attempt *s, int64_t number, bool *connected)
                        (*connected && !s->reported && s->status == YK_ESYSTEM);
     *connected |= s->connected;
     if (s->exit && s->connected && strcmp(j->out, "none")) /* its processes could not write it */
-        yk_summary_save_lost(j->config, &(yk_lost_job){.run_dir = j->out,
-                                                       .error = s->error,
-                                                       .since = s->since,
-                                                       .status = s->status,
-                                                       .exit_code = s->exit,
-                                                       .workers = s->workers,
-                                                       .ranks = j->plan.processes});
+        yk_summary_save_lost(j->config,
+                             &(yk_result){.plan = j->plan,
+                                          .run_dir = j->out,
+                                          .error = s->error,
+                                          .status = s->status,
+                                          .exit_code = s->exit,
+                                          .workers_connected = s->workers},
+                             s->since);
     return again;
 }
 

@@ -1,9 +1,7 @@
 #include "train/background.h"
 
-#include "base/clock.h"
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 void yk__error_save(yk__saved_error *e, yk_status st)
 {
@@ -40,13 +38,4 @@ yk_status yk__background_join(yk__background *b, yk_status so_far)
     yk_thread_join(&b->thread);
     b->started = false;
     return so_far ? so_far : yk__error_raise(&b->error);
-}
-
-double yk__thread_seconds(void)
-{
-    struct timespec t;
-    if (!yk_clock_is_real())
-        return 0.0;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }

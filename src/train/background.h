@@ -42,6 +42,4 @@ yk_status yk__background_start(yk__background *b, yk_status (*run)(void *context
  * once if the thread was not started or is already joined. */
 yk_status yk__background_join(yk__background *b, yk_status so_far);
 
-double yk__thread_seconds(void); /* CPU time of this thread; 0 in a simulation */
-
 #endif

@@ -32,19 +32,8 @@ typedef struct {
     double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
-typedef struct chief chief;
-
-/* What an update means. */
 typedef struct {
-    yk_status (*check)(chief *c); /* after an update: begins a snapshot if one is due */
-    /* The epoch that follows from the examples so far; NULL: the workers end epochs together (epoch_over). */
-    uint64_t (*epoch)(const chief *c);
-    bool exact; /* a step ends on all servers at once, so that a snapshot has exactly the steps until then */
-} rules;
-
-struct chief {
     yk__trainer *t;
-    const rules *rules;
     snapshot snapshot;
     yk__due due;            /* of a snapshot that waits for the previous one */
     uint64_t used;          /* examples of the epoch, if the workers end it together */
@@ -53,7 +42,7 @@ struct chief {
     yk__saved_error paused; /* the error of a snapshot that paused() finished or began */
     yk_team *evaluators;
     yk__background workers; /* of this process */
-};
+} chief;
 
 /* ---- snapshots ---- */
 
@@ -88,7 +77,7 @@ static yk_status evaluate_and_save(void *context)
     yk_status st = s->parameters ? yk_local_quiesce(t->cluster.whole, 0) : YK_OK;
     st = st ? st : evaluate(c);
     s->eval_seconds = yk_now() - began;
-    const double cpu = yk__thread_seconds();
+    const double cpu = yk_thread_seconds();
     s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
     yk_progress_state at = s->at;
     at.best = t->selection.best;
@@ -99,7 +88,7 @@ static yk_status evaluate_and_save(void *context)
     if (!st && s->saved)
         st = yk__save(t, t->cluster.whole, &at);
     s->save_seconds = yk_now() - began - s->eval_seconds;
-    s->cpu_seconds = yk__thread_seconds() - cpu;
+    s->cpu_seconds = yk_thread_seconds() - cpu;
     return st;
 }
 
@@ -115,7 +104,7 @@ static yk_status make_cursor(chief *c, yk_progress_state *p)
         return YK_ESYSTEM;
     if (kind == YK_CURSOR_STREAM)
         yk_streams_save(&t->cluster.streams, p->cursor, (size_t)t->config->shuffle_mb << 20,
-                        c->rules->epoch ? 0 : t->epoch);
+                        t->plan->lockstep ? t->epoch : 0);
     else if (kind == YK_CURSOR_LEASE)
         yk_assignment_cursor_save(&t->cluster.assignment, p->cursor);
     else
@@ -268,11 +257,11 @@ static yk_status poll_snapshot(chief *c, bool wait)
 
 /* ---- hooks of the server ---- */
 
-/* Whether the evaluation of the snapshot may end the run after exactly this step. */
+/* Whether the evaluation of the snapshot may end the run after exactly this step: a synchronous step ends on all servers at once. */
 static bool may_end(const chief *c)
 {
-    return c->rules->exact && (c->t->selection.patience || c->t->plan->monitors) && c->snapshot.taken &&
-           c->snapshot.due.eval && !c->snapshot.initial && !c->paused.st;
+    return c->t->plan->synchronous && (c->t->selection.patience || c->t->plan->monitors) &&
+           c->snapshot.taken && c->snapshot.due.eval && !c->snapshot.initial && !c->paused.st;
 }
 
 /* Whether workers wait for a snapshot. Begins it as soon as the one before is done. A checkpoint that need not be exact can
@@ -283,7 +272,7 @@ static bool paused(void *context)
     if ((is_due(c) || may_end(c)) && !c->paused.st && c->snapshot.taken &&
         atomic_load(&c->snapshot.thread.over))
         yk__error_save(&c->paused, poll_snapshot(c, false));
-    return c->due.eval || (c->due.save && c->rules->exact) || may_end(c);
+    return c->due.eval || (c->due.save && c->t->plan->synchronous) || may_end(c);
 }
 
 static bool stop(void *context)
@@ -302,18 +291,25 @@ static yk_status check_step(chief *c, bool epoch_over)
     return poll_snapshot(c, false);
 }
 
-static yk_status check_round(chief *c)
+/* An epoch ends when all of its examples were used. With a quorum, each worker has its own share of a stream. */
+static uint64_t epoch_of(const chief *c)
 {
-    return check_step(c, false);
+    const yk__trainer *t = c->t;
+    if (t->plan->quorum && t->plan->cursor_kind == YK_CURSOR_STREAM)
+        return yk_streams_epoch(&t->cluster.streams);
+    return t->train.examples
+               ? (t->resumed.examples + t->evaluator->examples + t->late_examples) / t->train.examples
+               : 0;
 }
 
+/* With a quorum, the epoch follows from the examples. */
 static yk_status check_round_and_epoch(chief *c)
 {
     const uint64_t before = c->t->epoch;
     yk_server_state state;
     yk_server_state_of(c->t->cluster.server, &state);
     count_late(c->t, &state);
-    c->t->epoch = c->rules->epoch(c);
+    c->t->epoch = epoch_of(c);
     yk_status st = check_step(c, false);
     return !st && c->t->epoch > before ? check_step(c, true) : st;
 }
@@ -322,36 +318,12 @@ static yk_status check_separate(chief *c)
 {
     yk__trainer *t = c->t;
     yk__schedule *s = &t->schedule;
-    t->epoch = c->rules->epoch(c);
+    t->epoch = epoch_of(c);
     /* the last step is evaluated when all servers have received its gradient */
     if (yk__is_stopped(t) || yk__is_complete(s, t->step, t->epoch) || !yk__is_due_async(s, t->step))
         return YK_OK;
     request(c, yk__due_async(s, t->step, false));
     return poll_snapshot(c, false);
-}
-
-/* An epoch ends when all of its examples were used. */
-static uint64_t epoch_by_examples(const chief *c)
-{
-    const yk__trainer *t = c->t;
-    return t->train.examples
-               ? (t->resumed.examples + t->evaluator->examples + t->late_examples) / t->train.examples
-               : 0;
-}
-
-/* Each worker has its own share of a stream. */
-static uint64_t epoch_by_stream(const chief *c)
-{
-    return c->t->plan->cursor_kind == YK_CURSOR_STREAM ? yk_streams_epoch(&c->t->cluster.streams)
-                                                       : epoch_by_examples(c);
-}
-
-static const rules *rules_of(const yk_plan *p)
-{
-    static const rules rounds = {check_round, NULL, true},
-                       first = {check_round_and_epoch, epoch_by_stream, true},
-                       separate = {check_separate, epoch_by_examples, false};
-    return p->lockstep ? &rounds : p->quorum ? &first : &separate;
 }
 
 static yk_status updated(void *context, uint64_t steps, uint64_t examples, double loss)
@@ -371,7 +343,10 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     t->trained_loss += loss;
     yk_phases_done(me->phases, made, examples, loss);
     yk_status st = yk__report_progress(t, t->step, true);
-    return st ? st : c->rules->check(c);
+    return st                     ? st
+           : t->plan->lockstep    ? check_step(c, false)
+           : t->plan->synchronous ? check_round_and_epoch(c)
+                                  : check_separate(c);
 }
 
 static yk_status epoch_over(void *context)
@@ -468,22 +443,23 @@ static yk_status drive_workers(chief *c)
 static yk_status end_chief(chief *c)
 {
     yk__trainer *t = c->t;
+    const bool lockstep = t->plan->lockstep; /* the workers end epochs together (epoch_over) */
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
     count_late(t, &state);
-    if (c->rules->epoch)
-        t->epoch = c->rules->epoch(c);
-    if (c->rules->epoch && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
+    if (!lockstep)
+        t->epoch = epoch_of(c);
+    if (!lockstep && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
         t->epoch = t->plan->epochs; /* no examples are left in any epoch */
         yk__set_epoch_examples(t, t->resumed.examples + t->evaluator->examples + t->late_examples, t->epoch);
     }
     t->result->interrupted =
         yk__is_stopped(t) && state.stopped && !yk__is_complete(&t->schedule, t->step, t->epoch);
     /* an earlier snapshot of this step may lack gradients that other servers received later */
-    const bool again = !c->rules->exact && t->plan->owners > 1,
+    const bool again = !t->plan->synchronous && t->plan->owners > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk__due due = yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later});
-    due.extra = !c->rules->epoch && !yk__evaluates_at(&t->schedule, t->step, !c->used);
+    due.extra = lockstep && !yk__evaluates_at(&t->schedule, t->step, !c->used);
     yk_status st = begin_snapshot(c, due);
     if (!st)
         st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
@@ -526,7 +502,7 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .rules = rules_of(t->plan)};
+    chief c = {.t = t};
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
     yk_status st = yk_team_create(t->nevaluators, &c.evaluators);

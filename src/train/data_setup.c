@@ -1,5 +1,4 @@
 /* The data of a run: opens the training, test and validation sets, remaps the keys of sparse data, and creates the feed of the workers. */
-#include "train/pacing.h"
 #include "train/setup.h"
 
 #include "base/mem.h"
@@ -13,18 +12,6 @@ enum { MIN_KEYS = 64, SAMPLE_ROWS = 1 << 15, MAX_HOT = 1 << 17 };
 
 /* ---- the schema: that of the run that this one continues, or of its training data. The chief determines it and sends it to the
  * other processes, so that all of them read the data in the same way. */
-
-static yk_status continue_schema(yk__trainer *t, yk_source_options *o)
-{
-    const yk_trained *start = t->caller->start;
-    const yk_status st = yk__start_find(t);
-    o->images = start ? start->schema : t->schema;
-    if (o->images && o->images->ncolumns)
-        o->schema = o->images;
-    else if (!o->features && !o->hash_bits)
-        o->features = t->start.features;
-    return st;
-}
 
 /* Of a table, or what is known about other formats. The source owns its texts. */
 static yk_schema schema_of(const yk_source *s)
@@ -72,10 +59,17 @@ static yk_status share_schema(yk__trainer *t, const yk_source *s)
 static yk_status open_continued(yk__trainer *t, const yk_memory_data *memory, yk_source_options *o,
                                 yk_source **out)
 {
-    const yk_status st = continue_schema(t, o);
-    return st       ? st
-           : memory ? yk_source_from_memory(memory, o, out)
-                    : yk_source_open(t->config->data, YK_SPLIT_TRAIN, o, out);
+    const yk_trained *start = t->caller->start;
+    const yk_status st = yk__start_find(t);
+    if (st)
+        return st;
+    o->images = start ? start->schema : t->schema;
+    if (o->images && o->images->ncolumns)
+        o->schema = o->images;
+    else if (!o->features && !o->hash_bits)
+        o->features = t->start.features;
+    return memory ? yk_source_from_memory(memory, o, out)
+                  : yk_source_open(t->config->data, YK_SPLIT_TRAIN, o, out);
 }
 
 /* Opens the training data, from memory or by --data, with the schema that all processes use. *out is NULL on servers other than
@@ -102,17 +96,6 @@ static yk_status open_with_schema(yk__trainer *t, const yk_memory_data *memory, 
 
 /* ---- the data sets */
 
-/* From memory, or by a data spec. */
-static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split split,
-                          const yk_source_options *o, yk_stream_choice stream, yk_dataset *out)
-{
-    yk_source *s;
-    if (!m)
-        return yk_dataset_open(spec, split, o, stream, out);
-    yk_status st = yk_source_from_memory(m, o, &s);
-    return st ? st : yk_dataset_take(s, split, stream, out);
-}
-
 /* Uses sparse rows of the caller in place if that is faster: a copy takes longer than it saves, unless the rows must be shuffled or
  * their indices sorted. Several asynchronous workers need a copy, because their copies of hot keys depend on it. */
 static yk_memory_data choose_in_place(const yk__trainer *t, const yk_memory_data *given)
@@ -125,20 +108,16 @@ static yk_memory_data choose_in_place(const yk__trainer *t, const yk_memory_data
 }
 
 /* A stream of the caller can be read only once. For several epochs or workers, its examples stay in memory. */
-static yk_status choose_stream(const yk__trainer *t, yk_source *s, yk_stream_choice *stream)
+static yk_status choose_stream(const yk__trainer *t, yk_stream_choice *stream)
 {
-    const bool again = t->plan->epochs != 1 || t->plan->workers != 1;
-    const yk_status st =
-        again && *stream == YK_STREAM_ALWAYS
-            ? yk_fail(
-                  YK_EUSAGE,
-                  "the stream can be read only once: use --epochs 1 and --workers 1, or leave out --stream")
-            : YK_OK;
-    if (again)
-        *stream = YK_STREAM_NEVER;
-    if (st)
-        yk_source_free(s);
-    return st;
+    if (t->plan->epochs == 1 && t->plan->workers == 1)
+        return YK_OK;
+    if (*stream == YK_STREAM_ALWAYS)
+        return yk_fail(
+            YK_EUSAGE,
+            "the stream can be read only once: use --epochs 1 and --workers 1, or leave out --stream");
+    *stream = YK_STREAM_NEVER;
+    return YK_OK;
 }
 
 static const char *layout(const yk_dataset *d)
@@ -166,20 +145,22 @@ static yk_status open_training(yk__trainer *t, yk_source_options *o)
     yk_source *s;
     yk__set_partition(t);
     yk_status st = open_with_schema(t, given ? &memory : NULL, o, &s);
-    if (!st && !s) /* a server, which gets all facts from the others */
-        return YK_OK;
-    if (!st && s->once && o->hold_out.fraction > 0.0) {
+    if (st || !s) /* a server, which gets all facts from the others */
+        return st;
+    if (s->once && o->hold_out.fraction > 0.0)
         st = yk_fail(YK_EUSAGE,
                      "--validation %s: %s can be read only once, so none of its rows can be held back: use "
                      "other data, or a file",
                      t->config->validation, yk_source_once_name(s));
+    else if (!given)
+        st = yk_source_check_keys(s, o);
+    else if (s->once)
+        st = choose_stream(t, &stream);
+    if (st) {
         yk_source_free(s);
+        return st;
     }
-    if (!st && !given && (st = yk_source_check_keys(s, o)))
-        yk_source_free(s);
-    if (!st && given && s->once)
-        st = choose_stream(t, s, &stream);
-    if (st || (st = yk_dataset_take(s, YK_SPLIT_TRAIN, stream, &t->train)))
+    if ((st = yk_dataset_take(s, YK_SPLIT_TRAIN, stream, &t->train)))
         return st;
     t->facts.opened = 1;
     t->facts.sparse = t->train.kind == YK_ROWS_SPARSE;
@@ -232,8 +213,13 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
     o->images = &images;
     if (t->plan->trains && !t->train.positional) /* then the test data needs field numbers, too */
         o->positions = NULL;
-    yk_status st =
-        open_set(memory, spec, YK_SPLIT_TEST, o, t->config->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO, out);
+    const yk_stream_choice stream = t->config->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO;
+    yk_source *s;
+    yk_status st;
+    if (!memory)
+        st = yk_dataset_open(spec, YK_SPLIT_TEST, o, stream, out);
+    else if (!(st = yk_source_from_memory(memory, o, &s)))
+        st = yk_dataset_take(s, YK_SPLIT_TEST, stream, out);
     if (!st && !memory)
         st = yk_source_fits(out->source, yk_source_format(like));
     return st ? st : match(t, spec, out);
@@ -288,65 +274,6 @@ static yk_status open_data(yk__trainer *t)
     return !st && validation && reads_evaluated_sets(t) ? open_validation(t, validation, &o) : st;
 }
 
-/* The same as scikit-learn's: the number of rows / (the number of classes * the rows of a class). */
-static yk_status balance(yk__trainer *t)
-{
-    const yk_rows *rows = t->train.rows;
-    const uint32_t classes = t->model->shape.classes;
-    if (!rows)
-        return yk_fail(YK_EUSAGE,
-                       "--class-weight balanced needs data in memory (--stream never); for a stream, "
-                       "give the weights: --class-weight 0=1,1=5");
-    for (uint32_t k = 0; k < classes; k++)
-        t->class_weight[k] = 0.0f;
-    for (size_t i = 0; i < rows->n; i++)
-        t->class_weight[rows->label[i]] += 1.0f;
-    for (uint32_t k = 0; k < classes; k++)
-        t->class_weight[k] =
-            (float)((double)rows->n / ((double)classes * fmax(1.0, (double)t->class_weight[k])));
-    return YK_OK;
-}
-
-/* "0=1,1=5" */
-static yk_status parse_class_weights(const char *text, uint32_t classes, float *out)
-{
-    for (const char *p = text; *p; p += *p == ',') {
-        uint64_t class;
-        double v;
-        const char *end = p + strcspn(p, ","), *equals = yk_digits(p, classes - 1, &class);
-        if (!equals || *equals != '=' || yk_decimal_before(equals + 1, end, &v) != end || equals + 1 == end ||
-            !(v >= 0.0 && isfinite((float)v)))
-            return yk_fail(YK_EUSAGE,
-                           "--class-weight %s: '%.*s' is not CLASS=WEIGHT, with a class from 0 to %u and a "
-                           "weight of at least 0",
-                           text, (int)(end - p), p, classes - 1);
-        if (out[class] >= 0.0f)
-            return yk_fail(YK_EUSAGE, "--class-weight %s: class %llu is given twice", text,
-                           (unsigned long long)class);
-        out[class] = (float)v;
-        p = end;
-    }
-    float sum = 0.0f;
-    for (uint32_t k = 0; k < classes; k++)
-        sum += out[k] = out[k] >= 0.0f ? out[k] : 1.0f;
-    return sum > 0.0f ? YK_OK : yk_fail(YK_EUSAGE, "--class-weight %s: all weights are 0", text);
-}
-
-yk_status yk__set_class_weights(yk__trainer *t)
-{
-    const char *text = t->config->class_weight;
-    const uint32_t classes = t->model->shape.classes;
-    if (!text || !t->plan->trains)
-        return YK_OK;
-    if (t->loss->numbers)
-        return yk_fail(YK_EUSAGE, "--class-weight: --loss %s has no classes", t->loss->name);
-    if (!(t->class_weight = yk_alloc(classes, sizeof *t->class_weight, "class weights")))
-        return YK_ESYSTEM;
-    for (uint32_t k = 0; k < classes; k++)
-        t->class_weight[k] = -1.0f; /* not given */
-    return strcmp(text, "balanced") == 0 ? balance(t) : parse_class_weights(text, classes, t->class_weight);
-}
-
 yk_status yk__load_data(yk__trainer *t)
 {
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
@@ -364,43 +291,6 @@ size_t yk__columns_seen(const yk__trainer *t)
     return dim > t->validation.dim ? dim : t->validation.dim;
 }
 
-yk_status yk__columns_of(const yk__trainer *t, size_t *out)
-{
-    size_t given = (size_t)t->config->features;
-    *out = yk__columns_seen(t);
-    if (t->train.kind == YK_ROWS_SPARSE && t->start.shape.dim > *out)
-        *out = t->start.shape.dim;
-    if (given && t->train.kind == YK_ROWS_SPARSE) {
-        if (*out > given)
-            return yk_fail(YK_EDATA,
-                           "%s: index %zu is out of range for a model of %zu features (largest %zu)",
-                           t->config->data, *out - 1, given, given - 1);
-        *out = given;
-    }
-    return YK_OK;
-}
-
-/* A test or validation set may have fewer fields than the training data, but not none. */
-static yk_status check_fields(const yk_dataset *train, const yk_dataset *d)
-{
-    const uint32_t n = train->fields, m = d->fields;
-    if (train->positional == d->positional && (m == n || (m > 1 && m < n)))
-        return YK_OK;
-    return yk_fail(
-        YK_EDATA,
-        "%s: the rows have %u field%s, but those of %s have %u: training, test and validation data "
-        "must have the same fields",
-        d->source->spec, m, m == 1 ? "" : "s", train->source->spec, n);
-}
-
-/* The model has parameters for the fields of the training data. */
-yk_status yk__fields_of(const yk__trainer *t, uint32_t *out)
-{
-    const yk_status st = t->tested ? check_fields(&t->train, &t->test) : YK_OK;
-    *out = t->train.fields;
-    return !st && t->validated ? check_fields(&t->train, &t->validation) : st;
-}
-
 static yk_status remap_sets(yk__trainer *t)
 {
     yk_status st = yk_dataset_remap_keys(&t->train, &t->keymap);
@@ -412,7 +302,7 @@ static yk_status remap_sets(yk__trainer *t)
 yk_status yk__sort_keys(yk__trainer *t)
 {
     /* without copies, remapping the keys of a stream costs more than it gains */
-    const bool copies = !t->pacing->together && t->plan->workers > 1;
+    const bool copies = !t->plan->lockstep && t->plan->workers > 1;
     if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) || !t->plan->alone ||
         t->train.source->read_only)
         return YK_OK;
@@ -476,14 +366,14 @@ static bool is_revoked(void *trainer, int worker)
 
 yk_status yk__make_feed(yk__trainer *t)
 {
-    const bool leased = t->cluster.remote && !t->pacing->together; /* the chief assigns examples */
+    const bool leased = t->cluster.remote && !t->plan->lockstep; /* the chief assigns examples */
     const yk_feed_plan plan = {.workers = t->plan->workers,
                                .batch = t->plan->batch,
                                .seed = (uint64_t)t->config->seed,
                                .epochs = t->plan->epochs,
                                .steps = leased ? UINT64_MAX : t->plan->steps,
                                .in_order = t->config->no_shuffle,
-                               .rounds = t->pacing->together,
+                               .rounds = t->plan->lockstep,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
                                .chunk_rows = (size_t)t->plan->chunk_rows,
                                .keymap = t->remap,

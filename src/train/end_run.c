@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "train/checkpoint_dir.h"
 #include "train/loop.h"
-#include "train/pacing.h"
 #include "train/run_dir.h"
 #include "train/setup.h"
 #include <fcntl.h>
@@ -54,7 +53,7 @@ static void summarize(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = yk__progress_now(t).examples;
-    r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->pacing->together;
+    r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->plan->lockstep;
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source ? t->train.source->bad : 0; /* a server may have none */
     if (t->plan->alone)
@@ -268,7 +267,7 @@ static uint64_t steps_so_far(const yk__trainer *t)
 {
     const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0;
     const uint64_t own =
-        t->cluster.remote && !t->plan->serves && t->pacing->together ? t->step + steps_here(t) : t->step;
+        t->cluster.remote && !t->plan->serves && t->plan->lockstep ? t->step + steps_here(t) : t->step;
     return stored > own ? stored : own;
 }
 
@@ -317,24 +316,17 @@ yk_status yk__end_run(yk__trainer *t, yk_status st)
     return st;
 }
 
-void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
+void yk_summary_save_lost(const yk_config *c, yk_result *r, time_t since)
 {
     struct stat config;
-    char *path = yk__path("%s/config.ini", lost->run_dir);
-    const bool ours = path && yk_fs_stat(AT_FDCWD, path, &config, 0) == 0 && config.st_mtime >= lost->since;
+    char *path = yk__path("%s/config.ini", r->run_dir);
+    const bool ours = path && yk_fs_stat(AT_FDCWD, path, &config, 0) == 0 && config.st_mtime >= since;
     free(path);
     if (!ours) /* the directory holds an older run, or none */
         return;
-    yk_result r = {.status = lost->status,
-                   .exit_code = lost->exit_code,
-                   .error = (char *)lost->error, /* not modified */
-                   .run_dir = (char *)lost->run_dir,
-                   .from_launcher = true,
-                   .workers_connected = lost->workers,
-                   .lr = yk_by_group_of(&c->lr, "", true, (double)NAN),
-                   .train_loss = (double)NAN};
-    const yk_topology job = {.processes = lost->ranks, .cores = yk_cores_per_process(lost->ranks)};
-    (void)yk_plan_options(c, &job, &r.plan);
-    read_progress(lost->run_dir, &r);
-    yk_result_save_if_missing(c, &r, lost->run_dir);
+    r->from_launcher = true;
+    r->lr = yk_by_group_of(&c->lr, "", true, (double)NAN);
+    r->train_loss = (double)NAN;
+    read_progress(r->run_dir, r);
+    yk_result_save_if_missing(c, r, r->run_dir);
 }

@@ -174,12 +174,12 @@ static yk_status train_worker(void *trainer, int me)
                   .number = t->plan->first_worker + me,
                   .state = &t->worker[me],
                   .store = t->store,
-                  .pacing = t->pacing,
+                  .pacing = yk__pacing_of(t->plan),
                   .bursts = t->store->burst && yk_model_can_burst(t->model),
                   .done = start->step,
                   .epoch = start->epoch,
                   .seen = start->examples};
-    yk_phases_begin(w.state->phases, t->pacing->together ? t->plan->workers : 1);
+    yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
     if (t->model->ops->network)
         yk_net_on_ready(t->model->ops->network(w.state->work), w.store->ops->ready ? on_ready : NULL, &w);
     yk_status st = train(&w);

@@ -1,6 +1,5 @@
 /* Connects the trainer to its observer (observe/observe.h): the observer's configuration and callbacks. */
 #include "train/loop.h"
-#include "train/pacing.h"
 #include "train/setup.h"
 
 #include "base/clock.h"
@@ -13,7 +12,7 @@ static void position(void *trainer, yk_run_position *out)
 {
     const yk__trainer *t = trainer;
     yk_phases_sample all = {.examples = t->trained_examples, .loss = t->trained_loss};
-    if (t->plan->alone && !t->pacing->together) /* the workers take separate steps */
+    if (t->plan->alone && !t->plan->lockstep) /* the workers take separate steps */
         yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
                              .examples = t->resumed.examples + all.examples,
@@ -164,18 +163,20 @@ void yk__report_last(yk__trainer *t)
 
 static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state *at)
 {
-    const yk_score *s = &t->result->test, *v = &t->result->validation;
+    const yk_result *r = t->result;
+    const yk_score *s = r->tested ? &r->test : &yk_score_unknown,
+                   *v = r->validated ? &r->validation : &yk_score_unknown;
     return (yk_evaluation){.at = {.step = at->step,
                                   .examples = at->examples,
                                   .late_examples = at->late_examples,
                                   .epoch_examples = yk__epoch_examples(t)},
-                           .train_loss = t->result->train_loss,
-                           .tested = t->result->tested,
+                           .train_loss = r->train_loss,
+                           .tested = r->tested,
                            .test_loss = s->loss,
                            .accuracy = s->accuracy,
                            .majority_accuracy = s->majority_accuracy,
                            .auc = s->auc,
-                           .validated = t->result->validated,
+                           .validated = r->validated,
                            .validation_loss = v->loss,
                            .validation_accuracy = v->accuracy,
                            .validation_auc = v->auc};
@@ -184,19 +185,18 @@ static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
 {
     const yk_evaluation e = evaluation_of(t, at);
-    const double unknown = (double)NAN;
     const yoke_metrics m = {.step = e.at.step,
                             .examples = e.at.examples,
                             .epoch = yk_epochs_done(&e.at),
                             .seconds = t->resumed.seconds + yk_now() - t->training_started,
                             .train_loss = e.train_loss,
-                            .test_loss = e.tested ? e.test_loss : unknown,
-                            .test_accuracy = e.tested ? e.accuracy : unknown,
-                            .test_auc = e.tested ? e.auc : unknown,
-                            .majority_accuracy = e.tested ? e.majority_accuracy : unknown,
-                            .validation_loss = e.validated ? e.validation_loss : unknown,
-                            .validation_accuracy = e.validated ? e.validation_accuracy : unknown,
-                            .validation_auc = e.validated ? e.validation_auc : unknown};
+                            .test_loss = e.test_loss,
+                            .test_accuracy = e.accuracy,
+                            .test_auc = e.auc,
+                            .majority_accuracy = e.majority_accuracy,
+                            .validation_loss = e.validation_loss,
+                            .validation_accuracy = e.validation_accuracy,
+                            .validation_auc = e.validation_auc};
     if (t->caller->metrics && t->caller->metrics(t->caller->context, &m))
         atomic_store(&t->canceled, true);
     if (!at->step && e.tested)

@@ -239,14 +239,10 @@ static yk_status before_any(yk__loop *w, bool *entered_out)
     return YK_OK;
 }
 
-static yk_status after_step_for_chief(yk__loop *w, const yk_step_result *r)
+static yk_status after_for_chief(yk__loop *w, const yk_step_result *r)
 {
-    return finish_if(w, r->over);
-}
-
-static yk_status after_round_for_chief(yk__loop *w, const yk_step_result *r)
-{
-    count_round(w, r);
+    if (w->t->plan->lockstep)
+        count_round(w, r);
     return finish_if(w, r->over);
 }
 
@@ -254,13 +250,8 @@ static yk_status after_round_for_chief(yk__loop *w, const yk_step_result *r)
 
 const yk__pacing *yk__pacing_of(const yk_plan *plan)
 {
-    static const yk__pacing rounds = {true, begin_at_barrier, before_round, max_burst_of_round, after_round},
-                            steps = {false, begin_steps, before_step, max_burst_of_steps, after_step},
-                            rounds_for_chief = {true, begin_for_chief, before_any, NULL,
-                                                after_round_for_chief},
-                            steps_for_chief = {false, begin_for_chief, before_any, NULL,
-                                               after_step_for_chief};
-    if (plan->lockstep)
-        return plan->whole ? &rounds : &rounds_for_chief;
-    return plan->whole ? &steps : &steps_for_chief;
+    static const yk__pacing rounds = {begin_at_barrier, before_round, max_burst_of_round, after_round},
+                            steps = {begin_steps, before_step, max_burst_of_steps, after_step},
+                            for_chief = {begin_for_chief, before_any, NULL, after_for_chief};
+    return !plan->whole ? &for_chief : plan->lockstep ? &rounds : &steps;
 }

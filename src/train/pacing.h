@@ -7,7 +7,7 @@
  *                        current step. A worker without examples waits there
  *
  * With parameter servers or shards, workers only train, in lockstep or in separate steps. The chief evaluates and saves snapshots
- * (chief.c), and the store says when the run ends. So there are four tables of functions.
+ * (chief.c), and the store says when the run ends. So there are three tables of functions.
  *
  * Example:
  *     st = w->pacing->begin(w);
@@ -47,7 +47,6 @@ typedef struct {
 } yk__loop;
 
 struct yk__pacing {
-    bool together; /* lockstep: all workers take the same steps, on fixed shares of the data */
     /* These set w->over. */
     yk_status (*begin)(yk__loop *w);                     /* before the first step */
     yk_status (*before)(yk__loop *w, bool *entered_out); /* before a step: may enter a barrier instead */

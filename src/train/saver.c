@@ -72,7 +72,7 @@ static yk_status write_copy(void *saver)
 {
     const yk__saver *s = saver;
     yk_status st = s->write(s->context, &s->arrays, &s->at);
-    yk__save_ended(s->schedule, s->waited + yk__thread_seconds());
+    yk__save_ended(s->schedule, s->waited + yk_thread_seconds());
     return st;
 }
 

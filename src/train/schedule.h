@@ -63,7 +63,6 @@ typedef struct {
     /* set before yk__schedule_init() */
     bool evaluates;   /* there is a test or validation set */
     bool saves;       /* there is a run directory */
-    bool by_epoch;    /* all workers end epochs together, so that the run may end with one */
     bool reports;     /* this process reports progress to its observer */
     double save_cost; /* seconds of training that a checkpoint costs; estimated before the first one */
 

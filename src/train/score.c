@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+const yk_score yk_score_unknown = {.weight = (double)NAN,
+                                   .loss = (double)NAN,
+                                   .accuracy = (double)NAN,
+                                   .majority_accuracy = (double)NAN,
+                                   .auc = (double)NAN};
+
 /* One word per prediction of class 1 and its label. The bits of a non-negative float order like the float, and leave the
  * sign bit for the label. */
 static uint32_t rank_word(float p, uint8_t label)

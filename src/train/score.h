@@ -70,6 +70,8 @@ typedef struct {
     double auc;
 } yk_score;
 
+extern const yk_score yk_score_unknown; /* all numbers are NaN */
+
 /* The class that is predicted by probabilities p[outputs]. */
 size_t yk_score_class(const float *p, size_t outputs);
 

@@ -46,13 +46,12 @@ yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local 
 yk_local_config yk__store_config(yk__trainer *t);
 yk_status yk__make_store(yk__trainer *t); /* that workers train on, once the first step is known */
 
+/* model_setup.c */
+yk_status yk__make_model(yk__trainer *t); /* data, model and parameter groups; --dry-run ends here */
+
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
-size_t yk__columns_seen(const yk__trainer *t);                /* in training, test and validation data */
-yk_status yk__set_class_weights(yk__trainer *t);              /* --class-weight */
-yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of the test data differ */
-/* The columns of the model: --features, or those of the data. */
-yk_status yk__columns_of(const yk__trainer *t, size_t *out);
+size_t yk__columns_seen(const yk__trainer *t); /* in training, test and validation data */
 /* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
 yk_status yk__sort_keys(yk__trainer *t);
 yk_status yk__schema_keep(yk__trainer *t); /* for checkpoints, once there is a model */

@@ -84,10 +84,10 @@ static void add_plan(yk_json *j, const yk_result *r)
 }
 
 /* With a validation set: the best model, to which test_* belong, and the last one. */
-static void add_selection(yk_json *j, const yk_result *r, const yk_score *unknown)
+static void add_selection(yk_json *j, const yk_result *r)
 {
     const bool known = r->selected.step;
-    const yk_score *v = known ? &r->selected.validation : unknown,
+    const yk_score *unknown = &yk_score_unknown, *v = known ? &r->selected.validation : unknown,
                    *last = r->validated ? &r->validation : unknown,
                    *test = known && r->tested ? &r->last_test : unknown;
     yk_json_int_or_null(j, "best_step", known, r->selected.step);
@@ -135,13 +135,8 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     yk_json_int(j, "parameters", (int64_t)r->params);
     yk_json_int_or_null(j, "epochs", !r->epochs_unknown, r->epochs);
     YK_JSON_INTS(j, {"steps", r->steps}, {"examples", r->examples});
-    const double none = (double)NAN;
-    const yk_score unknown = {.weight = none,
-                              .loss = none,
-                              .accuracy = none,
-                              .majority_accuracy = none,
-                              .auc = none},
-                   *test = r->tested ? &r->test : &unknown, *best = r->best_known ? &r->best : &unknown;
+    const yk_score *unknown = &yk_score_unknown, *test = r->tested ? &r->test : unknown,
+                   *best = r->best_known ? &r->best : unknown;
     YK_JSON_REALS(
         j, {"seconds", r->seconds}, {"train_seconds", r->train_seconds}, {"load_seconds", r->load_seconds},
         {"eval_seconds", r->eval_seconds}, {"checkpoint_seconds", r->checkpoint_seconds},
@@ -154,7 +149,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
         yk_json_raw(j, "test_metrics", r->metrics_json);
     else
         yk_json_null(j, "test_metrics");
-    add_selection(j, r, &unknown);
+    add_selection(j, r);
     yk_json_int(j, "bad_records", (int64_t)r->bad_records);
     histogram(j, "observed_staleness", &r->observed);
     yk_json_int(j, "hot_keys", (int64_t)r->observed.hot);
@@ -179,7 +174,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     for (int i = 0; i < r->observation.nprocesses; i++) /* the largest, as in "processes" */
         rss = fmax(rss, r->observation.process[i].usage.memory.peak);
     yk_json_int_or_null(j, "peak_rss_bytes", rss > 0.0, (uint64_t)rss);
-    yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : none);
+    yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : (double)NAN);
     yk_observation_json(j, &r->observation, r->report);
     yk_json_bool(j, "interrupted", r->interrupted);
     yk_json_bool(j, "diverged", r->status == YK_EDIVERGED);

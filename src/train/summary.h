@@ -26,15 +26,8 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps);
 yk_status yk_summary_restore(const char *run_dir, const char *text); /* writes it back unchanged */
 
 /* A job that could not write its summary, because a process was killed or a host failed. The launcher writes it, unless a
- * process of the job did (train/end_run.c). */
-typedef struct {
-    const char *run_dir, *error; /* borrowed */
-    time_t since;                /* start time */
-    yk_status status;
-    int exit_code;
-    int workers, ranks; /* 0: not known */
-} yk_lost_job;
-
-void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost);
+ * process of the job did (train/end_run.c). r: the plan, the run directory and how the job ended; gets the progress. since: start
+ * time. */
+void yk_summary_save_lost(const yk_config *c, yk_result *r, time_t since);
 
 #endif

@@ -6,8 +6,6 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "train/loop.h"
-#include "train/net_setup.h"
-#include "train/pacing.h"
 #include "train/run_dir.h"
 #include "train/setup.h"
 #include "train/summary.h"
@@ -66,70 +64,6 @@ static yk_status claim_run_dir(yk__trainer *t)
 }
 
 /* ---- setup ---- */
-
-/* How each group is trained. */
-static void set_groups(yk__trainer *t)
-{
-    for (int g = 0; g < t->model->ngroups; g++) {
-        const yk_group *shape = &t->model->group[g];
-        const yk_group_plan *plan = &t->plan->group[g];
-        t->group[g] = (yk_local_group){.shape = *shape, .optim = plan->optim, .staleness = plan->staleness};
-        t->result->group[g].shape = *shape;
-    }
-    t->result->ngroups = t->model->ngroups;
-    t->result->lr = t->group[0].optim.lr;
-}
-
-/* The data, and the options that depend on it. */
-static yk_status prepare_data(yk__trainer *t, yk_net_options *net)
-{
-    const yk_config *c = t->config;
-    yk_status st;
-    if ((c->loss && (st = yk_loss_find(c->loss, &t->loss))) ||
-        (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = yk__net_options_of(c, net)) ||
-        (st = yk__load_data(t)) || (st = yk__share_facts(t)) || (st = yk__start_check(t)))
-        return st;
-    return yk__net_channels(&t->train, c->data, t->facts.channels, net);
-}
-
-/* Data, model and parameter groups; --dry-run ends here. */
-static yk_status make_model(yk__trainer *t)
-{
-    const yk_config *c = t->config;
-    yk_net_options net;
-    yk_status st = prepare_data(t, &net);
-    if (st)
-        return st;
-    t->result->load_seconds = yk_now() - t->caller->started;
-    if (net.standardize)
-        t->data_check.large.size = 1.0;
-    const yk_data_facts *d = &t->facts;
-    yk_model_shape shape = {.kind = t->train.kind,
-                            .classes = t->train.classes,
-                            .bias = !c->no_bias,
-                            .positional = t->train.positional,
-                            .channels = d->channels,
-                            .height = d->height,
-                            .width = d->width,
-                            .threads = t->plan->usable_threads,
-                            .net = net,
-                            .loss = t->loss};
-    yk__start_hashing(t, &shape);
-    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
-        (st = yk_model_create(c->model, &shape, &t->model)))
-        return st;
-    for (int i = 0; i < t->model->ntensors; i++)
-        t->result->params += t->model->tensor[i].size; /* without padding */
-    t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
-    set_groups(t);
-    if (yk_config_validation(c) &&
-        (st = yk__selection_init(&t->selection, c, t->loss->numbers ? 0 : shape.classes)))
-        return st;
-    st = yk__schema_keep(t);
-    if (!st)
-        st = yk__set_class_weights(t);
-    return st ? st : yk__set_bias_rates(c, t->model, t->group, t->range);
-}
 
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
 {
@@ -210,7 +144,6 @@ static yk_status make_rest(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
     yk_status st;
-    t->pacing = yk__pacing_of(t->plan);
     t->local_workers = t->plan->trains ? t->plan->workers_per_process : 1;
     if ((st = yk__sort_keys(t)) || (st = yk__lr_search(t)) || (st = create_workers(t)) ||
         (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
@@ -223,7 +156,6 @@ static yk_status make_rest(yk__trainer *t)
     yk__schedule *s = &t->schedule;
     s->evaluates = yk__is_evaluated(t);
     s->saves = t->result->run_dir;
-    s->by_epoch = t->pacing->together;
     s->reports = chief;
     s->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
     yk__schedule_init(s, t->plan, t->step, yk__epoch_examples(t));
@@ -237,7 +169,7 @@ static yk_status set_up(yk__trainer *t)
     const bool listens = t->cluster.rank == 0 && c->http && !c->dry_run;
     yk_status st = listens ? yk_http_listen(c->http, &t->http) : YK_OK;
     if (!st)
-        st = make_model(t);
+        st = yk__make_model(t);
     if (st)
         return st;
     return c->dry_run ? yk__describe(t) : make_rest(t);

@@ -75,8 +75,7 @@ typedef struct yk__trainer {
     /* workers */
     yk_feed *feed;
     yk_team *team;
-    const struct yk__pacing *pacing; /* pacing.h */
-    int local_workers;               /* in this process; 1 on a server */
+    int local_workers; /* in this process; 1 on a server */
     yk_phases *phases; /* [local_workers + 1] the last one: of the thread that serves a shard beside them */
     int nworkers;      /* the workers of all processes, and evaluators that do not train */
     yk__worker_state *worker;    /* [nworkers] */
