@@ -200,8 +200,11 @@ static void invalid_bias_options_are_refused(void **state)
                  YK_EUSAGE, "ftrl");
     assert_error(train("model=softmax data=synth:digits?examples=50 lr=0.1 l2=1 bias-lr=10", 0, &r),
                  YK_EUSAGE, "signs");
-    assert_error(train("model=softmax data=synth:digits?examples=50 bias-decay=maybe", 0, &r), YK_EUSAGE,
-                 "yes, no");
+    yk_config c;
+    yk_config_init(&c);
+    assert_error(yk_config_set(&c, "bias-decay", "maybe"), YK_EUSAGE,
+                 "--bias-decay maybe: the value must be one of: yes, no");
+    yk_config_fini(&c);
 }
 
 /* ---- staircase by epochs ---- */
