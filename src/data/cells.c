@@ -30,7 +30,7 @@ yk_status yk__cell_table_choose(yk__cell_table *t)
     for (size_t i = 0; i < tabular->own->ncolumns; i++) {
         const yk_schema_column *c = tabular->column[i];
         bool used = (c && !(t->labels && c->role == YK_COLUMN_LABEL)) || i == split_by;
-        for (size_t k = 0; k < tabular->ncarry && !used; k++)
+        for (size_t k = 0; k < tabular->source->ncarry && !used; k++)
             used = tabular->carry[k] == i;
         if (i == split_by)
             t->split_by = t->nused;
@@ -181,7 +181,7 @@ static bool has_plain_columns(const yk__cells *c)
     const yk__cell_table *t = c->table;
     const yk_tabular *tabular = &t->tabular;
     if (tabular->schema->encode != YK_ENCODE_HASH || yk_schema_dense(tabular->schema) || tabular->fields ||
-        tabular->ncarry || tabular->options.numbers || t->part.on || t->weights || t->targets)
+        tabular->source->ncarry || tabular->options.numbers || t->part.on || t->weights || t->targets)
         return false;
     for (size_t k = 0; k < t->nused; k++) {
         const yk__cell *cell = &c->cell[k];
@@ -309,23 +309,17 @@ static yk_status next_batch(yk__cell_reader *r)
     return st;
 }
 
-static yk_status carry_cells(yk__cells *c, size_t i)
+static yk_status carry_cells(yk__cell_reader *r, size_t i)
 {
-    const yk__cell_table *t = c->table;
-    yk_status st = yk_carried_row(&c->carried, &t->tabular);
+    const yk__cell_table *t = r->cells.table;
+    yk_status st = yk__carry_row(&r->base);
     for (size_t k = 0; k < t->nused && !st; k++) {
         char buffer[40];
         size_t n;
-        const char *text = text_of(&c->cell[k], i, buffer, &n);
-        yk_carried_put(&c->carried, &t->tabular, t->used[k], text, n);
+        const char *text = text_of(&r->cells.cell[k], i, buffer, &n);
+        yk_tabular_carry(&t->tabular, &r->base, t->used[k], text, n);
     }
     return st;
-}
-
-const char *yk__cells_carried(const yk_reader *r, size_t row, size_t k)
-{
-    const yk__cells *c = &((const yk__cell_reader *)r)->cells;
-    return yk_carried_cell(&c->carried, &c->table->tabular, row, k);
 }
 
 yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
@@ -337,7 +331,6 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
     yk_row w = {.hash = c->hash, .met = t->tabular.met};
     yk_status st = YK_OK;
     size_t got = 0;
-    yk_carried_clear(&c->carried);
     while (got < max && !st) {
         if (c->at == c->n && ((st = next_batch(r)) || !c->n))
             break;
@@ -354,7 +347,7 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
             st = bad_row(r, i, bad);
             continue;
         }
-        if (t->tabular.ncarry && (st = carry_cells(c, i)))
+        if (reader->source->ncarry && (st = carry_cells(r, i)))
             break;
         st = yk_row_end(&w, schema, t->tabular.options.numbers, rows);
         got += !st;
@@ -398,7 +391,6 @@ void yk__cells_close(yk__cells *c)
     free(c->cell);
     free(c->number);
     free(c->hash);
-    yk_carried_fini(&c->carried);
 }
 
 /* ---- the pass that finds values and means */

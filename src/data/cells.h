@@ -62,7 +62,6 @@ typedef struct {
     size_t n, at;        /* of the batch */
     size_t *number, numbers, *text, texts; /* the cells with these treatments */
     bool plain; /* the rows of the batch can have only numbers and hashed texts, in this order */
-    yk_carried carried;
 } yk__cells;
 
 /* The reader of a format begins with it. */
@@ -79,7 +78,6 @@ yk_status yk__cells_open(yk__cells *c);
 void yk__cells_bind(yk__cells *c, size_t k,
                     const yk_parquet_values *values); /* sets those of the k-th used column; borrowed */
 yk_status yk__cells_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out); /* yk_source_ops.next */
-const char *yk__cells_carried(const yk_reader *r, size_t row, size_t k);            /* yk_source_ops.cell */
 void yk__cells_close(yk__cells *c);
 
 /* Adds all rows to the statistics. row: the number of the first one; NULL: all rows count, not only those of the source's

@@ -215,11 +215,11 @@ static yk_status carry_cells(yk__csv_reader *r, const char *line, const char *en
 {
     const yk__csv *s = (const yk__csv *)r->text.base.base.source;
     const char *p = line - 1;
-    yk_status st = yk_carried_row(&r->carried, &s->table);
+    yk_status st = yk__carry_row(&r->text.base.base);
     for (size_t i = 0; i < s->table.own->ncolumns && !st; i++) {
         if (p++, yk__csv_read(&r->field, &p, end, s->delimiter))
             return YK_ESYSTEM;
-        yk_carried_put(&r->carried, &s->table, i, r->field.text, r->field.n);
+        yk_tabular_carry(&s->table, &r->text.base.base, i, r->field.text, r->field.n);
     }
     return st;
 }
@@ -236,7 +236,7 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
     if (st || (st = parse_fields(r, line, line + length, &w, &ok)) || !ok)
         return st;
-    if (s->text.base.base.carries && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
+    if (s->text.base.base.ncarry && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
         return st;
     st = yk_row_end(&w, s->table.schema, s->table.options.numbers, rows);
     *added_out = !st;
@@ -265,20 +265,7 @@ static void csv_reader_close(yk_reader *reader)
     yk__csv_reader *r = (yk__csv_reader *)reader;
     free(r->field.buffer);
     free(r->hash);
-    yk_carried_fini(&r->carried);
     yk__file_reader_close(reader);
-}
-
-static yk_status csv_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
-{
-    yk_carried_clear(&((yk__csv_reader *)reader)->carried);
-    return yk__text_next(reader, rows, max, got_out);
-}
-
-static const char *csv_cell(const yk_reader *reader, size_t i, size_t k)
-{
-    return yk_carried_cell(&((const yk__csv_reader *)reader)->carried,
-                           &((const yk__csv *)reader->source)->table, i, k);
 }
 
 const yk_source_ops yk__csv_source = {
@@ -287,6 +274,7 @@ const yk_source_ops yk__csv_source = {
     .options = YK__CSV_KEYS,
     .record = "line",
     .is_text = true,
+    .has_columns = true,
     .source_size = sizeof(yk__csv),
     .reader_size = sizeof(yk__csv_reader),
     .open = yk__csv_open,
@@ -294,7 +282,6 @@ const yk_source_ops yk__csv_source = {
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
     .reader_check = yk__file_reader_check,
-    .next = csv_next,
-    .cell = csv_cell,
+    .next = yk__text_next,
     .count = yk__text_count,
 };

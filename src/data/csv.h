@@ -37,7 +37,6 @@ typedef struct {
     yk_text_reader text;
     yk__csv_field field;
     uint64_t *hash; /* [categories] */
-    yk_carried carried;
 } yk__csv_reader;
 
 yk_status yk__csv_open(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);

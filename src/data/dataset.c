@@ -210,7 +210,8 @@ static bool begin_scatter(yk_dataset *d, loader *l)
     yk_rows some;
     yk_reader *r = NULL;
     size_t got = 0;
-    if (!s->schema || !s->block_rows || s->part.on || bytes > yk_memory_available("/proc", "/sys") / 2.0)
+    if (!s->schema || !s->block_rows || !s->examples || s->part.on ||
+        bytes > yk_memory_available("/proc", "/sys") / 2.0)
         return false;
     yk_rows_init(&some, s->kind, s->dim);
     yk_status st = yk_source_read(s, 0, &r);

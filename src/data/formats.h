@@ -31,8 +31,9 @@ uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
                             const yk_source_options *o, yk_source **out);
 
-/* source.c: a reader of all rows of a block, in the part or not. */
+/* source.c: a reader of all rows of a block, in the part or not; its next rows. */
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out);
+yk_status yk__reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
 
 /* split.c: divides the part of a spec. */
 yk_status yk__split_hold_out(const yk_spec *spec, const yk_hold_out *h, yk_split_range *part);
@@ -72,20 +73,14 @@ yk_status yk__file_reader_check(const yk_reader *r); /* YK_EDATA: the file has c
 
 /* ---- readers.c: sources that have all rows in memory. A reader copies a block of them. */
 
-typedef struct {
-    yk_reader base;
-    size_t at; /* rows of the block that were returned */
-} yk__cached_reader;
-
 /* Sets kind, examples, columns, the number of blocks and yk_source.memory. */
 void yk__cached_open(yk_source *s, const yk_rows *rows);
 
 /* The next rows of the block, at most `max`: returns their number. */
-size_t yk__cached_part(yk_reader *reader, size_t max, size_t *first_out);
+size_t yk__cached_part(yk_reader *r, size_t max, size_t *first_out);
 
-/* `next` and `count` of a source with yk_source.memory. */
+/* `next` of a source with yk_source.memory. */
 yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out);
-yk_status yk__cached_count(yk_reader *reader, uint64_t *out);
 
 /* Whether the directory has the idx files of the split. */
 bool yk__has_idx(const char *directory, yk_split split);

@@ -182,7 +182,6 @@ typedef struct {
     yk_source base;
     yk__cell_table table;
     yk_frame *frame;
-    uint64_t block_rows; /* as in base, but also if rows are skipped */
 } frame_source;
 
 typedef struct {
@@ -191,12 +190,11 @@ typedef struct {
     const struct ArrowArray *batch; /* the current one; NULL: none yet */
     struct ArrowArray own;          /* once: the same */
     size_t next, at;                /* the next batch; the next row of the current one */
-    uint64_t left;                  /* rows of the block */
 } frame_reader;
 
-static uint64_t first_row(const yk_reader *r)
+static uint64_t rows_left(const frame_reader *r)
 {
-    return r->block * ((const frame_source *)r->source)->block_rows;
+    return r->base.base.end - r->base.base.at;
 }
 
 static yk_status next_batch(frame_reader *r, frame_source *s)
@@ -206,16 +204,17 @@ static yk_status next_batch(frame_reader *r, frame_source *s)
     if (r->own.release)
         r->own.release(&r->own);
     if (f->once && ((st = next_array(f, &r->own)) || !r->own.release)) {
-        r->left = 0;
+        r->base.base.at = r->base.base.end;
         return st;
     }
     r->batch = f->once ? &r->own : &f->batch[r->next++].array;
     r->at = 0;
     for (size_t k = 0; k < s->table.nused && !st; k++) {
-        const size_t i = s->table.used[k], rows = (size_t)r->batch->length;
+        const size_t i = s->table.used[k], length = (size_t)r->batch->length;
         r->base.cells.cell[k].hashed = SIZE_MAX; /* this array has its own dictionary */
-        st = yk_arrow_open(&r->values[k], &f->type[i], r->batch->children[i],
-                           rows < r->left ? rows : (size_t)r->left, f->schema.children[i]->name);
+        st =
+            yk_arrow_open(&r->values[k], &f->type[i], r->batch->children[i],
+                          length < rows_left(r) ? length : (size_t)rows_left(r), f->schema.children[i]->name);
     }
     return st;
 }
@@ -226,17 +225,17 @@ static yk_status decode(yk__cell_reader *reader, size_t *n_out)
     frame_source *s = (frame_source *)reader->base.source;
     yk_status st = YK_OK;
     *n_out = 0;
-    if (r->left && (!r->batch || r->at == (size_t)r->batch->length))
+    if (rows_left(r) && (!r->batch || r->at == (size_t)r->batch->length))
         st = next_batch(r, s);
-    if (st || !r->left)
+    if (st || !rows_left(r))
         return st;
     size_t n = (size_t)r->batch->length - r->at;
     n = n < YK_PARQUET_BATCH ? n : YK_PARQUET_BATCH;
-    n = n < r->left ? n : (size_t)r->left;
+    n = n < rows_left(r) ? n : (size_t)rows_left(r);
     for (size_t k = 0; k < s->table.nused && !st; k++)
         st = yk_arrow_decode(&r->values[k], (size_t)r->batch->offset + r->at, n);
     r->at += n;
-    r->left -= n;
+    r->base.base.at += n;
     *n_out = n;
     return st;
 }
@@ -244,7 +243,8 @@ static yk_status decode(yk__cell_reader *reader, size_t *n_out)
 static yk_status bad_row(yk__cell_reader *r, uint64_t row, size_t k, const char *reason)
 {
     (void)k;
-    return yk_source_bad(r->base.source, "frame", first_row(&r->base) + row, UINT64_MAX, "%s", reason);
+    const uint64_t first = r->base.block * r->base.source->block_rows;
+    return yk_source_bad(r->base.source, "frame", first + row, UINT64_MAX, "%s", reason);
 }
 
 static yk_status frame_reader_open(yk_reader *base)
@@ -252,9 +252,10 @@ static yk_status frame_reader_open(yk_reader *base)
     frame_source *s = (frame_source *)base->source;
     yk_frame *f = s->frame;
     frame_reader *r = (frame_reader *)base;
-    const uint64_t first = first_row(base), rest = f->rows - first;
+    const uint64_t first = base->at;
     r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .label = first};
-    r->left = f->once ? UINT64_MAX : rest < s->block_rows ? rest : s->block_rows;
+    if (f->once)
+        base->end = UINT64_MAX;
     if (f->once && atomic_flag_test_and_set(&f->read))
         return yk_fail(YK_EUSAGE,
                        "frame: the stream has already been read, and can be read only once; pass a table");
@@ -286,7 +287,7 @@ static void frame_reader_close(yk_reader *base)
 
 static yk_status frame_count(yk_reader *r, uint64_t *out)
 {
-    *out = r->source->skip_bad ? UINT64_MAX : ((frame_reader *)r)->left; /* bad rows have no number */
+    *out = r->source->skip_bad ? UINT64_MAX : r->end - r->at; /* bad rows have no number */
     return YK_OK;
 }
 
@@ -382,15 +383,14 @@ static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, co
     if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table)) || (st = check_used(s)))
         return st;
     source->once = f->once;
-    s->block_rows = SMALL_BLOCK;
-    while (s->block_rows < LARGE_BLOCK && s->block_rows < dictionary_values(s))
-        s->block_rows *= 2;
-    source->nblocks = f->once ? 1 : (size_t)((f->rows + s->block_rows - 1) / s->block_rows);
+    source->rows = f->rows;
+    source->block_rows = SMALL_BLOCK;
+    while (source->block_rows < LARGE_BLOCK && source->block_rows < dictionary_values(s))
+        source->block_rows *= 2;
+    source->nblocks = f->once ? 1 : (size_t)((f->rows + source->block_rows - 1) / source->block_rows);
     if (source->nblocks)
-        s->block_rows = (f->rows + source->nblocks - 1) / source->nblocks;
-    const bool all = !source->skip_bad && !s->table.part.on && !f->once;
-    source->examples = all ? f->rows : 0;
-    source->block_rows = all ? s->block_rows : 0;
+        source->block_rows = (f->rows + source->nblocks - 1) / source->nblocks;
+    source->examples = source->skip_bad || s->table.part.on ? 0 : f->rows;
     return yk_tabular_finish(t, f->rows, split, pass, s);
 }
 
@@ -405,6 +405,7 @@ static const yk_source_ops frame_ops = {
     .options = "split-by " YK_FRAME_KEYS,
     .record = "row",
     .by_number = true,
+    .has_columns = true,
     .source_size = sizeof(frame_source),
     .reader_size = sizeof(frame_reader),
     .open = frame_open,
@@ -412,7 +413,6 @@ static const yk_source_ops frame_ops = {
     .reader_open = frame_reader_open,
     .reader_close = frame_reader_close,
     .next = yk__cells_next,
-    .cell = yk__cells_carried,
     .count = frame_count,
 };
 

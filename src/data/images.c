@@ -55,7 +55,6 @@ typedef struct {
 typedef struct {
     yk_reader base;
     yk_image_decoder *decoder;
-    uint64_t at, end;         /* positions in the order */
     size_t file[BLOCK_FILES]; /* of the last examples */
     uint8_t *bytes;           /* of one file */
     size_t cap;
@@ -213,19 +212,7 @@ static yk_status load_file(const char *path, uint8_t **bytes, size_t *cap, size_
 
 static yk_status image_reader_open(yk_reader *reader)
 {
-    const image_source *s = (const image_source *)reader->source;
-    image_reader *r = (image_reader *)reader;
-    r->at = (uint64_t)reader->block * BLOCK_FILES;
-    r->end = s->folder.files - r->at > BLOCK_FILES ? r->at + BLOCK_FILES : s->folder.files;
-    return yk_image_decoder_create(&r->decoder);
-}
-
-/* Bad images, too, so that the others need not be decoded to find them. */
-static yk_status image_count(yk_reader *reader, uint64_t *out)
-{
-    const image_reader *r = (const image_reader *)reader;
-    *out = r->end - r->at;
-    return YK_OK;
+    return yk_image_decoder_create(&((image_reader *)reader)->decoder);
 }
 
 /* Adds one image; *added_out is false if it is bad and was skipped. */
@@ -252,9 +239,9 @@ static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     const image_source *s = (const image_source *)reader->source;
     size_t got = 0;
     yk_status st = YK_OK;
-    while (got < max && r->at < r->end && !st) {
+    while (got < max && reader->at < reader->end && !st) {
         bool added;
-        r->file[got] = (size_t)yk_perm_at(&s->order, r->at++);
+        r->file[got] = (size_t)yk_perm_at(&s->order, reader->at++);
         st = add_image(r, r->file[got], rows, &added);
         got += added;
     }
@@ -316,7 +303,8 @@ static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, co
         return st;
     s->order = yk_perm_make(s->folder.files, ORDER_SEED);
     yk__image_set_shape(source, &s->form);
-    source->examples = s->folder.files;
+    source->examples = source->rows = s->folder.files; /* bad ones, too: only decoding finds them */
+    source->block_rows = BLOCK_FILES;
     source->nblocks = (s->folder.files + BLOCK_FILES - 1) / BLOCK_FILES;
     source->classes = (uint32_t)s->folder.classes.n;
     source->has_test = s->folder.has_test;
@@ -334,7 +322,6 @@ const yk_source_ops yk__images_source = {
     .reader_open = image_reader_open,
     .reader_close = image_reader_close,
     .next = image_next,
-    .count = image_count,
     .two_sets = true,
     .file = image_file,
 };

@@ -311,7 +311,7 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
     yk_inspection *i = w->out;
     yk_status st = count_labels(w, rows);
     if (i->examples >= YK_INSPECT_ROWS)
-        reader->source->carries = false;
+        reader->source->ncarry = 0;
     else if (!st && i->table)
         st = count_cells(reader->source->schema, reader, rows->n, i);
     if (!st)
@@ -379,7 +379,7 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     *out = (yk_inspection){.split = split};
     pass w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
-    if (!st && s->schema && s->carries)
+    if (!st && s->schema && s->ncarry)
         st = begin_table(s->schema, out);
     if (!st && s->ops->verify) {
         st = s->ops->verify(s);

@@ -303,9 +303,8 @@ static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_
 static const yk_source_ops memory_ops = {.name = "memory",
                                          .usage = "memory",
                                          .source_size = sizeof(memory_source),
-                                         .reader_size = sizeof(yk__cached_reader),
-                                         .next = next,
-                                         .count = yk__cached_count};
+                                         .reader_size = sizeof(yk_reader),
+                                         .next = next};
 
 /* With hash_bits, keys get the same columns as in a file. */
 static yk_status make_key_space(const yk_memory_data *m, const yk_source_options *o, yk_key_space *out)

@@ -263,6 +263,7 @@ const yk_source_ops yk__parquet_source = {
     .options = "split-by " YK_TABULAR_KEYS,
     .record = "row",
     .by_number = true,
+    .has_columns = true,
     .source_size = sizeof(parquet_source),
     .reader_size = sizeof(parquet_reader),
     .open = parquet_open,
@@ -271,6 +272,5 @@ const yk_source_ops yk__parquet_source = {
     .reader_close = parquet_reader_close,
     .reader_check = parquet_reader_check,
     .next = yk__cells_next,
-    .cell = yk__cells_carried,
     .count = parquet_count,
 };

@@ -43,21 +43,17 @@ void yk__cached_open(yk_source *s, const yk_rows *rows)
 {
     s->memory = rows;
     s->kind = rows->kind;
-    s->examples = rows->n;
+    s->examples = s->rows = rows->n;
     s->dim = rows->dim;
     s->block_rows = CACHED_BLOCK;
     s->nblocks = (rows->n + CACHED_BLOCK - 1) / CACHED_BLOCK;
 }
 
-size_t yk__cached_part(yk_reader *reader, size_t max, size_t *first_out)
+size_t yk__cached_part(yk_reader *r, size_t max, size_t *first_out)
 {
-    yk__cached_reader *r = (yk__cached_reader *)reader;
-    *first_out = reader->block * CACHED_BLOCK + r->at;
-    const size_t left = reader->source->memory->n - *first_out, block = CACHED_BLOCK - r->at;
-    size_t n = left < block ? left : block;
-    n = n < max ? n : max;
-    r->at += n;
-    return n;
+    *first_out = (size_t)r->at;
+    r->at = r->end - r->at < max ? r->end : r->at + max;
+    return (size_t)r->at - *first_out;
 }
 
 yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
@@ -68,11 +64,4 @@ yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
     const yk_source *s = reader->source;
     const yk_status st = yk_rows_append(rows, s->memory, first, *got_out);
     return st || !s->by_position ? st : yk_positions_number(s->positions, rows, &row);
-}
-
-yk_status yk__cached_count(yk_reader *reader, uint64_t *out)
-{
-    size_t first;
-    *out = yk__cached_part(reader, CACHED_BLOCK, &first);
-    return YK_OK;
 }

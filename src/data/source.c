@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/number.h"
 #include "base/rng.h"
 #include "data/files.h"
@@ -189,7 +190,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
                             const yk_source_options *o, yk_source **out)
 {
-    if (o->carry && !ops->cell && !o->inspects)
+    if (o->carry && !ops->has_columns && !o->inspects)
         return yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s",
                        spec->text, ops->name, o->carry);
     yk_source *s = calloc(1, ops->source_size);
@@ -201,7 +202,6 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     s->unlabeled = o->unlabeled;
     s->in_order = o->in_order;
     s->two_classes = o->two_classes;
-    s->carries = o->carry && s->ops->cell;
     s->names = o->names;
     yk_positions_init(&s->own_positions, 0);
     s->parsed = *spec; /* taken */
@@ -277,7 +277,8 @@ yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out)
     yk_reader *r = calloc(1, s->ops->reader_size);
     if (!r)
         return yk_fail_memory(s->ops->reader_size, "a reader");
-    *r = (yk_reader){.source = s, .block = block};
+    *r = (yk_reader){.source = s, .block = block, .at = block * s->block_rows};
+    r->end = s->rows - r->at < s->block_rows ? s->rows : r->at + s->block_rows;
     yk_status st = s->ops->reader_open ? s->ops->reader_open(r) : YK_OK;
     if (st)
         yk_reader_free(r);
@@ -297,11 +298,18 @@ yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
     return YK_OK;
 }
 
+yk_status yk__reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
+{
+    r->ncells = r->texts.n = 0;
+    const yk_status st = r->source->ops->next(r, rows, max, got_out);
+    return st ? st : r->texts.status;
+}
+
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
 {
     *got_out = 0;
     const yk_source_ops *ops = r->source->ops;
-    yk_status st = (r->source->part.on ? yk__split_next : ops->next)(r, rows, max, got_out);
+    yk_status st = (r->source->part.on ? yk__split_next : yk__reader_next)(r, rows, max, got_out);
     if (!ops->reader_check || (st ? st != YK_EDATA : *got_out > 0))
         return st;
     const yk_status changed = ops->reader_check(r); /* which may be the reason for a bad record */
@@ -315,6 +323,8 @@ void yk_reader_free(yk_reader *r)
     if (r->source->ops->reader_close)
         r->source->ops->reader_close(r);
     yk_rows_fini(&r->chunk);
+    yk_text_fini(&r->texts);
+    free(r->cell);
     free(r->kept);
     free(r);
 }
@@ -358,7 +368,22 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
 
 const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k)
 {
-    return r->source->ops->cell(r, r->source->part.on ? r->kept[i] : i, k);
+    return r->texts.s + r->cell[(r->source->part.on ? r->kept[i] : i) * r->source->ncarry + k];
+}
+
+yk_status yk__carry_row(yk_reader *r)
+{
+    if (r->texts.status || YK_RESERVE(r->cell, r->cell_cap, r->ncells + r->source->ncarry, "cells"))
+        return YK_ESYSTEM;
+    r->ncells += r->source->ncarry;
+    return YK_OK;
+}
+
+void yk__carry(yk_reader *r, size_t k, const char *text, size_t n)
+{
+    r->cell[r->ncells - r->source->ncarry + k] = r->texts.n;
+    yk_text_put(&r->texts, text, n);
+    yk_text_put(&r->texts, "", 1);
 }
 
 const char *yk_source_format(const yk_source *s)

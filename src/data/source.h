@@ -22,7 +22,7 @@
 #ifndef YK_DATA_SOURCE_H
 #define YK_DATA_SOURCE_H
 
-#include "base/status.h"
+#include "base/text.h"
 #include "core/rows.h"
 #include "data/positions.h"
 #include "data/spec.h"
@@ -86,6 +86,7 @@ typedef struct {
     bool is_text;                    /* can be read from standard input */
     bool two_sets;                   /* may have a test set of its own */
     bool by_number;                  /* records are identified by their numbers: offsets are those of pages */
+    bool has_columns;                /* open() sets ncarry: readers have the texts of columns */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
@@ -95,12 +96,10 @@ typedef struct {
     yk_status (*reader_check)(const yk_reader *r);
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
     /* * The rows of the reader's block, without parsing them; UINT64_MAX: they must be read. The reader is not used afterwards,
-     * unless it must be. */
+     * unless it must be. Not needed if block_rows is known. */
     yk_status (*count)(yk_reader *r, uint64_t *out);
     void (*file)(const yk_reader *r, size_t i, char *path, size_t size); /* * one file per example */
-    /* * The text of the k-th column of yk_source_options.carry, in row i of the last next(). */
-    const char *(*cell)(const yk_reader *r, size_t i, size_t k);
-    yk_status (*verify)(const yk_source *s); /* * checks more than open() does */
+    yk_status (*verify)(const yk_source *s);                             /* * checks more than open() does */
 } yk_source_ops;
 
 struct yk_source {
@@ -113,17 +112,17 @@ struct yk_source {
     uint64_t bytes;             /* to read; 0 for generated data */
     uint64_t files, disk_bytes; /* 0: none, or not known */
     uint64_t examples;          /* of the part; 0: not known without reading */
-    uint64_t block_rows;     /* if all blocks but the last have this many rows, and none is skipped; else 0 */
-    size_t dim;              /* columns; 0: not known without reading (sparse files) */
-    uint32_t classes;        /* 0: not known without reading */
-    uint32_t fields;         /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
-    yk_positions *positions; /* for rows without field numbers; NULL: these are all in one field */
-    bool by_position;        /* as requested: readers number the fields by position */
+    uint64_t rows, block_rows; /* of all data, and of all blocks but the last; 0: not known without reading */
+    size_t dim;                /* columns; 0: not known without reading (sparse files) */
+    uint32_t classes;          /* 0: not known without reading */
+    uint32_t fields;           /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
+    yk_positions *positions;   /* for rows without field numbers; NULL: these are all in one field */
+    bool by_position;          /* as requested: readers number the fields by position */
     yk_positions own_positions;     /* used if the caller has none */
     uint64_t hashed_into;           /* columns that keys are hashed into; 0: not hashed */
     bool may_have_hashes;           /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
-    bool carries;                   /* its readers have the texts of yk_source_options.carry */
+    size_t ncarry;                  /* columns of yk_source_options.carry; 0: none */
     const yk_feature_names *names;  /* as in the options */
     size_t height, width, channels; /* images; 0 otherwise */
     const char *fit;                /* how images are scaled; NULL: they are not. Static */
@@ -145,11 +144,17 @@ struct yk_source {
 struct yk_reader {
     yk_source *source;
     size_t block;
+    uint64_t at,
+        end; /* with block_rows: the numbers of the next row of the block, and of the row after its last one */
     /* with a split: */
     uint64_t row;   /* the number of the next row in the data set */
     yk_rows chunk;  /* the rows before it, in the part or not */
     uint32_t *kept; /* [rows that were returned] their indices in the chunk that the format read */
     size_t kept_cap;
+    /* with ncarry: the texts of the rows of the last next(), each with a zero byte at its end */
+    yk_text texts;
+    size_t *cell; /* [ncells] where they begin */
+    size_t ncells, cell_cap;
 };
 
 yk_status yk_source_open(const char *spec, yk_split split, const yk_source_options *options, yk_source **out);
@@ -195,6 +200,10 @@ static inline void yk_source_named(const yk_source *s, uint32_t feature, const c
     if (s->names && s->names->wanted && s->names->wanted[feature])
         s->names->add(s->names->context, feature, column, n, separator, value, m);
 }
+
+/* For formats: the texts of a row, if the source has ncarry. Begin one, and then set all of its cells, in any order. */
+yk_status yk__carry_row(yk_reader *r);
+void yk__carry(yk_reader *r, size_t k, const char *text, size_t n);
 
 /* For formats: whether yk_source_bad() would print the number of a record at this offset, so that it is worth counting the
  * records before it. */

@@ -87,7 +87,7 @@ static yk_status count_by_reading(yk_reader *r, uint64_t *out)
     for (size_t got = 1; !st && got; *out += got) {
         yk_rows_clear(&rows);
         got = 0;
-        st = s->ops->next(r, &rows, CHUNK, &got);
+        st = yk__reader_next(r, &rows, CHUNK, &got);
     }
     yk_rows_fini(&rows);
     return st;
@@ -132,12 +132,18 @@ static yk_status count_rows(yk_source *s, uint64_t *rows)
     return st;
 }
 
+/* The number of each row is known without reading. */
+static bool is_numbered(const yk_source *s)
+{
+    return s->block_rows && !s->ops->count;
+}
+
 yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rarely used: one for all sources */
     yk_status st = YK_OK;
-    *row_out = 0;
-    if (block == 0 && !s->part.ordered)
+    *row_out = block * s->block_rows;
+    if (is_numbered(s) || (block == 0 && !s->part.ordered))
         return YK_OK;
     pthread_mutex_lock(&lock);
     if (!s->first_row) {
@@ -164,7 +170,7 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
     while (!st && got && !*got_out) {
         yk_rows_clear(&r->chunk);
         got = 0;
-        if ((st = s->ops->next(r, &r->chunk, max, &got)) ||
+        if ((st = yk__reader_next(r, &r->chunk, max, &got)) ||
             (st = YK_RESERVE(r->kept, r->kept_cap, got, "the rows of a part")))
             break;
         for (size_t i = 0, end; !st && i < got; i = end) { /* runs of rows that are in the part */
@@ -183,12 +189,11 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
 void yk__split_apply(yk_source *s)
 {
     uint64_t n = 0;
-    if (s->part.ordered && s->examples && !s->skip_bad)
+    if (s->part.ordered && s->examples && (!s->skip_bad || is_numbered(s)))
         set_order(&s->part, s->examples);
     for (uint64_t i = 0; i < s->examples; i++)
         n += yk_split_has_row(&s->part, i);
     s->examples = n;
-    s->block_rows = 0;
     s->cached = NULL;
     s->caller = NULL;
 }

@@ -5,37 +5,24 @@
 /* The streams of the test split: the upper half of the 2^64 streams of a seed. */
 #define TEST_STREAM ((uint64_t)1 << 63)
 
-typedef struct {
-    yk_reader base;
-    uint64_t at, end; /* numbers of examples */
-} synth_reader;
-
-yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t examples, uint64_t test)
+yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, size_t block, uint64_t examples,
+                           uint64_t test)
 {
     const uint64_t max = (uint64_t)1 << 40;
     examples = yk_spec_u64(spec, "examples", examples, 1, max);
     test = yk_spec_u64(spec, "test", examples < test ? examples : test, 1, max);
     s->seed = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX);
     s->stream = split == YK_SPLIT_TEST ? TEST_STREAM : 0;
-    s->n = s->base.examples = split == YK_SPLIT_TEST ? test : examples;
+    s->base.block_rows = block;
+    s->base.rows = s->base.examples = split == YK_SPLIT_TEST ? test : examples;
     s->base.has_test = true;
-    s->base.nblocks = (size_t)((s->base.examples + s->block - 1) / s->block);
+    s->base.nblocks = (size_t)((s->base.examples + block - 1) / block);
     return spec->status;
 }
 
-static yk_status synth_reader_open(yk_reader *reader)
+static yk_status synth_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
 {
-    synth_reader *r = (synth_reader *)reader;
-    const yk_synth *s = (const yk_synth *)reader->source;
-    r->at = (uint64_t)reader->block * s->block;
-    r->end = s->n - r->at > s->block ? r->at + s->block : s->n;
-    return YK_OK;
-}
-
-static yk_status synth_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
-{
-    synth_reader *r = (synth_reader *)reader;
-    const yk_synth *s = (const yk_synth *)reader->source;
+    const yk_synth *s = (const yk_synth *)r->source;
     size_t got = 0;
     for (; got < max && r->at < r->end; got++, r->at++) {
         yk_status st = s->make(s, r->at, rows);
@@ -43,13 +30,6 @@ static yk_status synth_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
             return st;
     }
     *got_out = got;
-    return YK_OK;
-}
-
-static yk_status synth_count(yk_reader *reader, uint64_t *out)
-{
-    const synth_reader *r = (const synth_reader *)reader;
-    *out = r->end - r->at;
     return YK_OK;
 }
 
@@ -80,11 +60,9 @@ const yk_source_ops yk__synth_source = {
     .name = "synth",
     .usage = "synth:digits, synth:ctr, synth:images",
     .source_size = sizeof(yk_synth),
-    .reader_size = sizeof(synth_reader),
+    .reader_size = sizeof(yk_reader),
     .open = synth_open,
     .free = synth_free,
-    .reader_open = synth_reader_open,
     .next = synth_next,
-    .count = synth_count,
     .two_sets = true,
 };

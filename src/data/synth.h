@@ -30,15 +30,14 @@ typedef struct yk_synth {
     yk_source base;
     uint64_t seed;
     uint64_t stream; /* the first random stream of the split; example number i uses stream + i */
-    size_t block;    /* examples in a block */
-    uint64_t n;      /* of the split */
     /* Appends one example; any thread. */
     yk_status (*make)(const struct yk_synth *s, uint64_t number, yk_rows *rows);
     void *state; /* of the kind; freed with yk_free() */
 } yk_synth;
 
-/* Reads the options that all kinds share; sets n, examples, nblocks, seed and stream. Set `block` before. */
-yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t examples, uint64_t test);
+/* Reads the options that all kinds share, of a split with blocks of this many examples. */
+yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, size_t block, uint64_t examples,
+                           uint64_t test);
 
 yk_status yk__synth_digits(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
 yk_status yk__synth_images(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);

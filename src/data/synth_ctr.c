@@ -366,8 +366,7 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
 
 yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
-    s->block = 4096;
-    yk_status st = yk__synth_common(s, spec, split, 1000000, 100000);
+    yk_status st = yk__synth_common(s, spec, split, 4096, 1000000, 100000);
     const shape given = {
         .nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096),
         .features = yk_spec_u64(spec, "features", o->features ? o->features : 33762578, 1, UINT32_MAX),

@@ -232,9 +232,9 @@ yk_status yk__synth_images(yk_synth *s, yk_spec *spec, yk_split split, const yk_
     b->classes = (uint32_t)yk_spec_u64(spec, "classes", 10, 2, 10000);
     b->channels = yk_spec_choice(spec, "channels", "1 3", 1) ? 3 : 1;
     b->dim = b->height * b->width * b->channels;
-    s->block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
+    const size_t block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
     s->make = make_image;
-    yk_status st = yk__synth_common(s, spec, split, 50000, 10000);
+    yk_status st = yk__synth_common(s, spec, split, block, 50000, 10000);
     if (st)
         return st;
     return (s->state = create(s)) ? YK_OK : YK_ESYSTEM;

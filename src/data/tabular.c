@@ -270,11 +270,12 @@ static yk_status choose_carried(yk_tabular *t)
     const size_t n = all ? t->own->ncolumns : words.n;
     if (!st && !(t->carry = malloc((n + 1) * sizeof *t->carry)))
         st = yk_fail_memory(n * sizeof *t->carry, "columns");
-    for (; t->ncarry < n && !st; t->ncarry++)
+    for (size_t k = 0; k < n && !st; k++)
         if (all)
-            t->carry[t->ncarry] = t->ncarry;
+            t->carry[k] = k;
         else
-            st = yk_tabular_find(t, "--id or --with", words.name[t->ncarry], &t->carry[t->ncarry]);
+            st = yk_tabular_find(t, "--id or --with", words.name[k], &t->carry[k]);
+    t->source->ncarry = n;
     yk__names_fini(&words);
     return st;
 }
@@ -307,41 +308,12 @@ yk_status yk_tabular_columns(yk_tabular *t)
     return s->header && !t->options.inspects ? yk__tabular_unique(t) : YK_OK;
 }
 
-/* ---- texts that are carried */
-
-void yk_carried_clear(yk_carried *c)
-{
-    c->n = c->text.n = 0;
-}
-
-yk_status yk_carried_row(yk_carried *c, const yk_tabular *t)
-{
-    const yk_status st =
-        c->text.status ? c->text.status : YK_RESERVE(c->at, c->cap, c->n + t->ncarry, "cells");
-    c->n += st ? 0 : t->ncarry;
-    return st;
-}
-
-void yk_carried_put(yk_carried *c, const yk_tabular *t, size_t i, const char *text, size_t n)
+void yk_tabular_carry(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n)
 {
     const bool all = t->carries_all; /* no search */
-    for (size_t k = all ? i : 0; k < (all ? i + 1 : t->ncarry); k++)
-        if (t->carry[k] == i) {
-            c->at[c->n - t->ncarry + k] = c->text.n;
-            yk_text_put(&c->text, text, n);
-            yk_text_put(&c->text, "", 1);
-        }
-}
-
-const char *yk_carried_cell(const yk_carried *c, const yk_tabular *t, size_t row, size_t k)
-{
-    return c->text.s + c->at[row * t->ncarry + k];
-}
-
-void yk_carried_fini(yk_carried *c)
-{
-    free(c->at);
-    yk_text_fini(&c->text);
+    for (size_t k = all ? i : 0; k < (all ? i + 1 : t->source->ncarry); k++)
+        if (t->carry[k] == i)
+            yk__carry(r, k, text, n);
 }
 
 /* ---- the end of opening */

@@ -33,10 +33,10 @@ typedef struct yk_tabular {
     yk_schema *own;          /* the columns of the file; without a model also their roles and encoding */
     const yk_schema *schema; /* by which rows are encoded: `own`, or that of the model; borrowed */
     const yk_schema_column **column; /* [own->ncolumns] the column of `schema`; NULL: not used */
-    size_t ncarry, *carry;           /* columns of the file: yk_source_options.carry, in that order */
-    bool carries_all;                /* in the order of the file */
-    bool fields;                     /* rows have field numbers */
-    bool labeled;                    /* the file has a label that is read */
+    size_t *carry;    /* [source->ncarry] columns of the file: yk_source_options.carry, in that order */
+    bool carries_all; /* in the order of the file */
+    bool fields;      /* rows have field numbers */
+    bool labeled;     /* the file has a label that is read */
     atomic_uint labels_seen;
     /* [schema->ncolumns] YK_MET_KNOWN, YK_MET_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
     atomic_uchar *met;
@@ -76,20 +76,8 @@ yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *n
  * changed without split-by. */
 yk_status yk_tabular_split_by(const yk_tabular *t, yk_split_range *part_out, size_t *column_out);
 
-/* ---- the texts of columns that are carried (yk_source_options.carry), for readers: of the rows of the last next() */
-
-typedef struct {
-    yk_text text; /* each cell ends with a zero byte */
-    size_t *at;   /* [n] where they begin: those of a row in the order of t->carry */
-    size_t n, cap;
-} yk_carried;
-
-void yk_carried_clear(yk_carried *c);
-yk_status yk_carried_row(yk_carried *c, const yk_tabular *t); /* begins a row */
-/* Column i of the file: keeps the text if it is carried. */
-void yk_carried_put(yk_carried *c, const yk_tabular *t, size_t i, const char *text, size_t n);
-const char *yk_carried_cell(const yk_carried *c, const yk_tabular *t, size_t row, size_t k);
-void yk_carried_fini(yk_carried *c);
+/* For readers, after yk__carry_row(): the text of column i of the file, which is kept if it is carried. */
+void yk_tabular_carry(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n);
 
 /* ---- internal */
 yk_status yk__tabular_match(yk_tabular *t);

@@ -110,9 +110,6 @@ typedef struct {
     feature *feature; /* [2 max] of a line: in its order, then sorted */
     uint16_t *field;  /* [max] */
     size_t feature_cap, field_cap;
-    yk_text tags; /* of the rows of the last next(), each with a zero byte at its end */
-    size_t *tag;  /* [tagged] where they begin */
-    size_t tagged, tag_cap;
 } vw_reader;
 
 /* The namespace that is being read. */
@@ -421,7 +418,7 @@ static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
 }
 
 /* Keeps the tag of a line, which may be empty. */
-static yk_status keep_tag(vw_reader *r, const char *line, const char *bar)
+static yk_status keep_tag(yk_reader *r, const char *line, const char *bar)
 {
     const char *end = bar, *p;
     while (end != line && is_blank(end[-1]))
@@ -432,12 +429,10 @@ static yk_status keep_tag(vw_reader *r, const char *line, const char *bar)
         p++;
     else if (end != bar)
         p = end;
-    if (YK_RESERVE(r->tag, r->tag_cap, r->tagged + 1, "tags"))
-        return YK_ESYSTEM;
-    r->tag[r->tagged++] = r->tags.n;
-    yk_text_put(&r->tags, p, (size_t)(end - p));
-    yk_text_put(&r->tags, "", 1);
-    return r->tags.status;
+    const yk_status st = yk__carry_row(r);
+    if (!st)
+        yk__carry(r, 0, p, (size_t)(end - p));
+    return st;
 }
 
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
@@ -465,8 +460,8 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         st = yk_rows_set_weight(rows, first.weight);
     if (!st && ((const vw *)r->base.base.source)->numbers)
         st = yk_rows_set_target(rows, first.target);
-    if (!st && r->base.base.source->carries)
-        st = keep_tag(reader, line, bar);
+    if (!st && r->base.base.source->ncarry)
+        st = keep_tag(&r->base.base, line, bar);
     *added_out = !st;
     return st;
 }
@@ -506,6 +501,7 @@ static yk_status vw_open(yk_source *source, yk_spec *spec, yk_split split, const
     s->text.parse = parse_line;
     s->text.is_row = is_row;
     source->fields = s->fields ? (uint32_t)s->namespaces.n : 1;
+    source->ncarry = o->carry != NULL;
     source->dim = (size_t)s->features;
     source->hashed_into = s->features;
     return yk__text_open(&s->text, spec->where);
@@ -522,23 +518,7 @@ static void vw_reader_close(yk_reader *reader)
     vw_reader *r = (vw_reader *)reader;
     free(r->feature);
     free(r->field);
-    free(r->tag);
-    yk_text_fini(&r->tags);
     yk__file_reader_close(reader);
-}
-
-static yk_status vw_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
-{
-    vw_reader *r = (vw_reader *)reader;
-    r->tagged = r->tags.n = 0;
-    return yk__text_next(reader, rows, max, got_out);
-}
-
-static const char *vw_cell(const yk_reader *reader, size_t i, size_t k)
-{
-    (void)k;
-    const vw_reader *r = (const vw_reader *)reader;
-    return r->tags.s + r->tag[i];
 }
 
 const yk_source_ops yk__vw_source = {
@@ -547,6 +527,7 @@ const yk_source_ops yk__vw_source = {
     .options = "base bits features fields namespaces weights",
     .record = "line",
     .is_text = true,
+    .has_columns = true,
     .source_size = sizeof(vw),
     .reader_size = sizeof(vw_reader),
     .open = vw_open,
@@ -554,7 +535,6 @@ const yk_source_ops yk__vw_source = {
     .reader_open = yk__text_reader_open,
     .reader_close = vw_reader_close,
     .reader_check = yk__file_reader_check,
-    .next = vw_next,
-    .cell = vw_cell,
+    .next = yk__text_next,
     .count = yk__text_count,
 };
