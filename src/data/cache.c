@@ -23,9 +23,10 @@ static yk_status cache_verify(const yk_source *source)
 }
 
 /* --features may add columns, but not remove any. */
-static yk_status fit_features(cache *s, yk_spec *spec, const yk_source_options *o)
+static yk_status fit_features(cache *s)
 {
-    uint64_t features = yk_spec_u64(spec, "features", o->features, 1, UINT32_MAX);
+    yk_spec *spec = &s->base.parsed;
+    uint64_t features = yk_spec_u64(spec, "features", s->base.options.features, 1, UINT32_MAX);
     if (spec->status || features == 0 || s->rows.kind != YK_ROWS_SPARSE)
         return spec->status;
     if (s->schema && features != s->rows.dim)
@@ -51,37 +52,37 @@ static yk_status count_fields(cache *s, uint32_t given)
 }
 
 /* Reads the schema of the table that was converted. It must be that of the model, because the rows are already encoded. */
-static yk_status read_schema(cache *s, const char *text, const yk_source_options *o)
+static yk_status read_schema(cache *s, const char *text)
 {
+    const yk_schema *model = s->base.options.schema;
     if (!text)
         return YK_OK;
     yk_status st = yk_schema_parse(text, s->base.parsed.where, &s->schema);
     s->base.schema = s->schema;
     s->base.hashed_into = !st && yk_schema_hashes(s->schema) ? s->schema->features : 0;
-    char *here = st ? NULL : yk_schema_write(s->schema),
-         *model = o->schema ? yk_schema_write(o->schema) : NULL;
-    if (!st && (!here || (o->schema && !model)))
+    char *here = st ? NULL : yk_schema_write(s->schema), *there = model ? yk_schema_write(model) : NULL;
+    if (!st && (!here || (model && !there)))
         st = yk_fail_memory(1000, "the schema");
-    else if (!st && model && strcmp(here, model))
+    else if (!st && model && strcmp(here, there))
         st = yk_fail(
             YK_EUSAGE,
             "%s: its schema differs from that of the model: convert the data again, with the options of "
             "the training data and, for means and one-hot values, with fit=FILES",
             s->base.parsed.where);
     free(here);
-    free(model);
+    free(there);
     return st;
 }
 
-static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status cache_open(yk_source *source)
 {
-    (void)split;
+    yk_spec *spec = &source->parsed;
     cache *s = (cache *)source;
     yk_cache_shape shape;
     yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
-    if (st || (!o->shape_only && (st = yk_cache_check(spec->where, &s->rows))))
+    if (st || (!source->options.shape_only && (st = yk_cache_check(spec->where, &s->rows))))
         return st;
-    if (s->rows.target && !o->numbers && !o->unlabeled && !o->inspects)
+    if (s->rows.target && !source->options.numbers && !source->options.unlabeled && !source->options.inspects)
         return yk_fail(YK_EUSAGE, "%s: the labels are numbers: use --loss squared", spec->where);
     yk__cached_open(source, &s->rows);
     source->bytes = source->disk_bytes = s->rows.map_size;
@@ -92,12 +93,12 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     source->channels = shape.header.channels;
     source->cached = &s->rows;
     source->may_have_hashes = !shape.schema;
-    if ((st = read_schema(s, shape.schema, o)))
+    if ((st = read_schema(s, shape.schema)))
         return st;
-    const bool fields = yk__spec_positions(spec, o, source);
+    const bool fields = yk__spec_positions(source);
     st =
         !fields || source->by_position ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.header.fields);
-    return st ? st : fit_features(s, spec, o);
+    return st ? st : fit_features(s);
 }
 
 const yk_source_ops yk__cache_source = {

@@ -21,10 +21,7 @@ static yk_status find_missing(yk__cell_table *t)
 yk_status yk__cell_table_choose(yk__cell_table *t)
 {
     const yk_tabular *tabular = &t->tabular;
-    size_t split_by = tabular->own->ncolumns;
-    const yk_status st = yk_tabular_split_by(tabular, &t->part, &split_by);
-    if (st)
-        return st;
+    const size_t split_by = tabular->part.on ? tabular->split_by : tabular->own->ncolumns;
     if (!(t->used = calloc(tabular->own->ncolumns + 1, sizeof *t->used)))
         return yk_fail_memory(tabular->own->ncolumns * sizeof *t->used, "columns");
     for (size_t i = 0; i < tabular->own->ncolumns; i++) {
@@ -181,7 +178,8 @@ static bool has_plain_columns(const yk__cells *c)
     const yk__cell_table *t = c->table;
     const yk_tabular *tabular = &t->tabular;
     if (tabular->schema->encode != YK_ENCODE_HASH || yk_schema_dense(tabular->schema) || tabular->fields ||
-        tabular->source->ncarry || tabular->options.numbers || t->part.on || t->weights || t->targets)
+        tabular->source->ncarry || tabular->source->options.numbers || tabular->part.on || t->weights ||
+        t->targets)
         return false;
     for (size_t k = 0; k < t->nused; k++) {
         const yk__cell *cell = &c->cell[k];
@@ -275,10 +273,10 @@ static bool in_part(const yk__cells *c, size_t i)
 {
     char buffer[40];
     size_t n;
-    if (!c->table->part.on)
+    if (!c->table->tabular.part.on)
         return true;
     const char *text = text_of(&c->cell[c->table->split_by], i, buffer, &n);
-    return yk_split_has(&c->table->part, yk_split_of_text(text, n));
+    return yk_split_has(&c->table->tabular.part, yk_split_of_text(text, n));
 }
 
 static yk_status bad_row(yk__cell_reader *r, size_t i, size_t k)
@@ -349,7 +347,7 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
         }
         if (reader->source->ncarry && (st = carry_cells(r, i)))
             break;
-        st = yk_row_end(&w, schema, t->tabular.options.numbers, rows);
+        st = yk_row_end(&w, schema, reader->source->options.numbers, rows);
         got += !st;
     }
     *got_out = got;
@@ -375,7 +373,7 @@ void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
     cell->values = v;
     cell->column = t->column[cell->number];
     const yk_column_role role = cell->column ? cell->column->role : YK_COLUMN_IGNORED;
-    const bool hash = role == YK_COLUMN_CATEGORICAL && v->code && !t->source->names,
+    const bool hash = role == YK_COLUMN_CATEGORICAL && v->code && !t->source->options.names,
                number = role == YK_COLUMN_NUMERIC && !v->code;
     cell->treatment = hash ? YK__CELL_HASH : number ? YK__CELL_NUMBER : YK__CELL_OTHER;
     if (hash)

@@ -21,8 +21,7 @@
 typedef struct {
     yk_tabular tabular;
     size_t nused, *used; /* columns that are read */
-    yk_split_range part; /* with split-by: the rows of this part, by the value of a column */
-    size_t split_by;     /* its index in `used` */
+    size_t split_by;     /* tabular.split_by, as an index in `used` */
     double *missing;     /* [nmissing] numbers that mean "missing" */
     size_t nmissing;
     /* [rows] of the caller, instead of columns; NULL: none */

@@ -119,7 +119,8 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
 static yk_status cifar_count(yk_reader *reader, uint64_t *out)
 {
     const yk_file_block *b = ((const cifar_reader *)reader)->base.block;
-    *out = b->end == UINT64_MAX || reader->source->skip_bad ? UINT64_MAX : (b->end - b->begin) / RECORD;
+    *out =
+        b->end == UINT64_MAX || reader->source->options.skip_bad ? UINT64_MAX : (b->end - b->begin) / RECORD;
     return YK_OK;
 }
 
@@ -136,13 +137,13 @@ static uint64_t count_examples(const yk_files *f)
     return n;
 }
 
-static yk_status cifar_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status cifar_open(yk_source *source)
 {
-    (void)o;
+    yk_spec *spec = &source->parsed;
     yk__file_source *s = (yk__file_source *)source;
     bool directory = yk__is_directory(spec->where);
     yk_status st =
-        directory ? find_split(spec->where, split, &s->files) : yk_files_find(spec->where, &s->files);
+        directory ? find_split(spec->where, source->split, &s->files) : yk_files_find(spec->where, &s->files);
     if (st || (st = yk__file_blocks(s, BLOCK)))
         return st;
     source->kind = YK_ROWS_U8;

@@ -164,7 +164,7 @@ static bool put_number(yk_row *w, const yk_schema_column *c, double v)
 
 static bool is_number(const yk_tabular *t, const yk_schema_column *c)
 {
-    return c->role == YK_COLUMN_WEIGHT || (c->role == YK_COLUMN_LABEL && t->options.numbers);
+    return c->role == YK_COLUMN_WEIGHT || (c->role == YK_COLUMN_LABEL && t->source->options.numbers);
 }
 
 bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char *text, size_t n)
@@ -181,7 +181,7 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
         return yk_cell_number_of(c, text, n, &v) && yk_row_scaled(w, s, c, v);
     const uint64_t hash = yk_cell_hash(c->salt, text, n);
     yk_row_hash(w, s, c, hash);
-    if (t->source->names && s->encode == YK_ENCODE_HASH) {
+    if (t->source->options.names && s->encode == YK_ENCODE_HASH) {
         char number[32];
         const char *name = yk_schema_title(s, c, number);
         yk_source_named(t->source, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), name,

@@ -3,8 +3,8 @@
  *
  * A reader of another tabular format:
  *
- *     open:   yk_tabular_init(&t, source, spec, o), then yk_schema_add() for each column, then yk_tabular_columns() (tabular.h);
- *             it decides what each column is, or matches the columns with those of the model (o->schema) by name.
+ *     open:   yk_tabular_init(&t, source), then yk_schema_add() for each column, then yk_tabular_columns() (tabular.h);
+ *             it decides what each column is, or matches the columns with those of the model (options.schema) by name.
  *     row:    yk_row w = {.hash = hash};                                  // [schema->categories + 1], one per reader
  *             st = yk_row_begin(&w, schema, t.fields, rows);              // reserves a row
  *             for each column i of the file with t.column[i] (not NULL), in any order:

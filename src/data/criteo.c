@@ -162,7 +162,7 @@ static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
     const int tabs = count_tabs(line, end);
     char token[48];
     const int columns = line == end ? 0 : tabs + 1;
-    const bool unlabeled = tabs == FIELDS - 1 && r->base.base.source->unlabeled;
+    const bool unlabeled = tabs == FIELDS - 1 && r->base.base.source->options.unlabeled;
     if (tabs != FIELDS && !unlabeled)
         return yk__text_bad(r, line, "%d column%s instead of 40%s", columns, yk_plural(columns),
                             columns == FIELDS ? "; only yoke predict accepts lines without a label" : "");
@@ -220,7 +220,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     const char *p = line, *end = line + length;
     entries e;
     e.values = e.hashes = 0;
-    const bool labeled = !s->text.base.base.unlabeled || count_tabs(line, end) != FIELDS - 1;
+    const bool labeled = !s->text.base.base.options.unlabeled || count_tabs(line, end) != FIELDS - 1;
     if (labeled && ((*p != '0' && *p != '1') || p[1] != '\t'))
         return bad_field(r, line, end, p, 0);
     p += labeled;
@@ -250,7 +250,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
             e.value[e.values++] = log_of(s, v);
         else
             e.hash[e.hashes++] = yk_mix64(key ^ s->column[i]);
-        if (s->text.base.base.names && e.hashes)
+        if (s->text.base.base.options.names && e.hashes)
             name_last(s, &e, i, at, (size_t)(p - at));
     }
     if (p != end)
@@ -266,12 +266,12 @@ static bool is_row(const yk_text_reader *r, const char *line, size_t length)
     return true;
 }
 
-static yk_status criteo_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status criteo_open(yk_source *source)
 {
-    (void)split;
+    yk_spec *spec = &source->parsed;
     criteo *s = (criteo *)source;
-    s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
-    s->fields = yk__spec_fields(spec, o);
+    s->features = yk__spec_keys(source, 24, UINT32_MAX).features;
+    s->fields = yk__spec_fields(source);
     s->values = yk_spec_choice(spec, "numeric", "bucket value", 0);
     if (spec->status)
         return spec->status;
@@ -290,7 +290,7 @@ static yk_status criteo_open(yk_source *source, yk_spec *spec, yk_split split, c
     make_buckets(s);
     for (int v = 0; s->values && v < SMALL; v++)
         s->log_of[v] = (float)log1p((double)v);
-    return yk__text_open(&s->text, spec->where);
+    return yk__text_open(&s->text);
 }
 
 const yk_source_ops yk__criteo_source =

@@ -37,11 +37,11 @@ yk__csv_result yk__csv_unquote(yk__csv_field *f, const char **p, const char *end
 bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end)
 {
     const char *p = line;
-    for (size_t i = 0; s->part.on; i++, p++)
-        if (yk__csv_read(f, &p, end, s->delimiter) || (i < s->split_by && p == end))
+    for (size_t i = 0; s->table.part.on; i++, p++)
+        if (yk__csv_read(f, &p, end, s->delimiter) || (i < s->table.split_by && p == end))
             break;
-        else if (i == s->split_by)
-            return yk_split_has(&s->part, yk_split_of_text(f->text, f->n));
+        else if (i == s->table.split_by)
+            return yk_split_has(&s->table.part, yk_split_of_text(f->text, f->n));
     return true;
 }
 
@@ -143,8 +143,8 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
     const yk__csv *s = (const yk__csv *)r->base.base.source;
     const yk_schema *schema = s->table.schema;
     const uint64_t pattern = YK__BYTES(s->delimiter);
-    const bool hashed =
-        schema->encode == YK_ENCODE_HASH && !out->field && !schema->missing.n && !r->base.base.source->names;
+    const bool hashed = schema->encode == YK_ENCODE_HASH && !out->field && !schema->missing.n &&
+                        !r->base.base.source->options.names;
     const bool whole = schema->scale != YK_SCALE_STANDARD && !schema->missing.n;
     const float *log_of = schema->log_of;
     yk_row w = *out;
@@ -238,7 +238,7 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
         return st;
     if (s->text.base.base.ncarry && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
         return st;
-    st = yk_row_end(&w, s->table.schema, s->table.options.numbers, rows);
+    st = yk_row_end(&w, s->table.schema, s->text.base.base.options.numbers, rows);
     *added_out = !st;
     return st;
 }

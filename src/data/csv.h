@@ -29,8 +29,6 @@ typedef struct {
     yk_text_source text;
     yk_tabular table;
     char delimiter;
-    yk_split_range part; /* with split-by: the rows of this part, by the value of a column */
-    size_t split_by;     /* that column */
 } yk__csv;
 
 typedef struct {
@@ -39,7 +37,7 @@ typedef struct {
     uint64_t *hash; /* [categories] */
 } yk__csv_reader;
 
-yk_status yk__csv_open(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
+yk_status yk__csv_open(yk_source *s);
 yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
 
 /* ---- fields */
@@ -94,7 +92,7 @@ static inline yk__csv_result yk__csv_read_name(yk__csv_field *f, const char **p,
     return result;
 }
 
-/* Whether the line is in s->part; also if it is bad, so that it is reported. */
+/* Whether the line is in s->table.part; also if it is bad, so that it is reported. */
 bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end);
 
 static inline const char *yk__csv_skip_bom(const char *line, size_t *length)

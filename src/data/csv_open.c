@@ -147,7 +147,7 @@ static void count_numbers(const yk__csv *s, sample *t, const char *line, const c
 static yk_status refuse_texts(yk__csv *s, const sample *t)
 {
     yk_schema *own = s->table.own;
-    const bool inspects = s->table.options.inspects; /* then they are ignored */
+    const bool inspects = s->text.base.base.options.inspects; /* then they are ignored */
     char list[400];
     size_t n = 0;
     for (size_t i = 0; i < own->ncolumns; i++) {
@@ -246,9 +246,7 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *ro
         return spec->status;
     if (!s->table.own->header)
         t->p = all;
-    if ((st = yk_tabular_columns(&s->table)) || (st = yk_tabular_split_by(&s->table, &s->part, &s->split_by)))
-        return st;
-    return read_sample(s, t, rows_out);
+    return (st = yk_tabular_columns(&s->table)) ? st : read_sample(s, t, rows_out);
 }
 
 /* ---- the pass over the data */
@@ -314,7 +312,7 @@ static yk_status fit_file(fitting *f, yk_fit *fit, const char *path)
             break;
     }
     yk_input_free(in);
-    return st == YK_EDATA && yk_fit_rows(fit) && f->s->text.base.base.skip_bad ? YK_OK : st;
+    return st == YK_EDATA && yk_fit_rows(fit) && f->s->text.base.base.options.skip_bad ? YK_OK : st;
 }
 
 static yk_status pass(void *source, yk_fit *fit, const char *where)
@@ -342,19 +340,20 @@ static yk_status pass(void *source, yk_fit *fit, const char *where)
     return st;
 }
 
-yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+yk_status yk__csv_open(yk_source *source)
 {
+    yk_spec *spec = &source->parsed;
     yk__csv *s = (yk__csv *)source;
     sample t = {.hint = ""};
     uint64_t rows = 0;
-    yk_status st = yk_tabular_init(&s->table, source, spec, o);
+    yk_status st = yk_tabular_init(&s->table, source);
     s->text.parse = yk__csv_parse;
     s->text.is_row = is_row;
     s->text.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
-    if (st || (st = spec->status) || (st = yk__text_open(&s->text, spec->where)))
+    if (st || (st = spec->status) || (st = yk__text_open(&s->text)))
         return st;
     st = read_columns(s, spec, &t, &rows);
     yk_input_free(t.in);
     free(t.field.buffer);
-    return st ? st : yk_tabular_finish(&s->table, rows, split, pass, s);
+    return st ? st : yk_tabular_finish(&s->table, rows, pass, s);
 }

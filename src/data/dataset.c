@@ -247,7 +247,7 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
     const bool part = rows && is_partitioned(d->source, split);
     const bool shuffled =
-        rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN && !d->source->in_order;
+        rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN && !d->source->options.in_order;
     loader l = {.source = d->source,
                 .rows = rows,
                 .keep = shuffled && !part,
@@ -308,7 +308,7 @@ static const char *find_unknown(const yk_dataset *d, const char **option_out)
     *option_out = !d->dim ? "--features N" : !d->fields ? "?nfields=N" : "?classes=N";
     if (!d->dim || !d->fields)
         return !d->dim ? "features" : "fields";
-    return !d->classes && d->kind != YK_ROWS_SPARSE && !d->source->two_classes ? "classes" : NULL;
+    return !d->classes && d->kind != YK_ROWS_SPARSE && !d->source->options.two_classes ? "classes" : NULL;
 }
 
 /* The model needs fields, but the rows have none. */
@@ -432,7 +432,8 @@ void yk_dataset_fini(yk_dataset *d)
 bool yk_dataset_can_shuffle(const yk_dataset *d)
 {
     const double here = partition.here > 1 ? partition.here : 1;
-    if (d->shuffled || !d->rows || d->rows == &d->loaded || d->kind != YK_ROWS_SPARSE || d->source->in_order)
+    if (d->shuffled || !d->rows || d->rows == &d->loaded || d->kind != YK_ROWS_SPARSE ||
+        d->source->options.in_order)
         return d->shuffled;
     return (double)yk_rows_bytes(d->rows) <= yk_memory_available("/proc", "/sys") / 2.0 / here;
 }
@@ -495,7 +496,7 @@ yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows)
             return yk_fail(
                 YK_EDATA, "%s: an example has class %d, but %u classes are expected; %s", d->source->spec,
                 rows->label[i], d->classes,
-                d->source->two_classes
+                d->source->options.two_classes
                     ? "use --model softmax, or change the labels"
                     : "remove --features or use --stream never, so that classes are counted first");
     if (rows->dim > d->dim)

@@ -1,8 +1,8 @@
 /* Internal to data/: what several formats share. To add a format, write a file with a yk_source_ops named yk__NAME_source, and
  * add its name to the list in source.c.
  *
- * Functions named `open` get the spec: spec->where is the part without "format:" and options, and yk_spec_u64(spec, ...) and
- * the like read the options. They set the members of yk_source that are known without reading (kind, dim, classes, examples);
+ * Functions named `open` find the spec in s->parsed, whose `where` is the part without "format:" and options; yk_spec_u64() and
+ * the like read the options of the spec, and s->options has those of the caller. They set the members of yk_source that are known without reading (kind, dim, classes, examples);
  * others stay 0. Readers run in the threads that use them.
  */
 #ifndef YK_DATA_FORMATS_H
@@ -14,18 +14,18 @@
 
 /* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits.
  * `features` takes precedence over `bits`. By default, keys are hashed into 2^default_bits columns; 0: not hashed. */
-yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t max);
+yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max);
 
 /* The option `fields`, for formats whose field numbers follow from the format: whether rows get them. */
-bool yk__spec_fields(yk_spec *spec, const yk_source_options *o);
+bool yk__spec_fields(yk_source *s);
 
 /* The option `fields=one` or `fields=position`, for formats whose rows may have no field numbers: sets s->positions.
  * Returns whether rows may have field numbers: false with `one`, or if the model does not use them. Call it after
  * hashed_into is known. */
-bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s);
+bool yk__spec_positions(yk_source *s);
 
 /* The option `nfields`, for formats that store field numbers: their exclusive upper bound; 0: not given. */
-uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
+uint32_t yk__spec_nfields(yk_source *s);
 
 /* source.c: opens a source of a format, and takes the spec if that succeeds. */
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,

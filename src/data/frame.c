@@ -287,7 +287,7 @@ static void frame_reader_close(yk_reader *base)
 
 static yk_status frame_count(yk_reader *r, uint64_t *out)
 {
-    *out = r->source->skip_bad ? UINT64_MAX : r->end - r->at; /* bad rows have no number */
+    *out = r->source->options.skip_bad ? UINT64_MAX : r->end - r->at; /* bad rows have no number */
     return YK_OK;
 }
 
@@ -359,13 +359,14 @@ static uint64_t dictionary_values(const frame_source *s)
     return n;
 }
 
-static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status frame_open(yk_source *source)
 {
+    yk_spec *spec = &source->parsed;
     frame_source *s = (frame_source *)source;
-    yk_frame *f = s->frame = o->frame;
+    yk_frame *f = s->frame = (yk_frame *)source->options.from;
     yk_tabular *t = &s->table.tabular;
     strcpy(spec->text, "frame"); /* for messages */
-    yk_status st = yk_tabular_init(t, source, spec, o);
+    yk_status st = yk_tabular_init(t, source);
     for (size_t i = 0; i < f->ncolumns && !st; i++) {
         const char *name = f->schema.children[i]->name;
         st = yk_schema_add(t->own, name ? name : "", name ? strlen(name) : 0, f->type[i].name);
@@ -376,7 +377,7 @@ static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, co
         return st;
     t->own->header = true;
     if (f->labels)
-        st = add_label(f, t->own, o->schema, spec);
+        st = add_label(f, t->own, source->options.schema, spec);
     s->table.labels = f->labels;
     s->table.weights = f->weights;
     s->table.targets = f->targets;
@@ -390,8 +391,8 @@ static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, co
     source->nblocks = f->once ? 1 : (size_t)((f->rows + source->block_rows - 1) / source->block_rows);
     if (source->nblocks)
         source->block_rows = (f->rows + source->nblocks - 1) / source->nblocks;
-    source->examples = source->skip_bad || s->table.part.on ? 0 : f->rows;
-    return yk_tabular_finish(t, f->rows, split, pass, s);
+    source->examples = source->options.skip_bad || t->part.on ? 0 : f->rows;
+    return yk_tabular_finish(t, f->rows, pass, s);
 }
 
 static void frame_free(yk_source *source)
@@ -420,7 +421,7 @@ yk_status yk_source_from_frame(yk_frame *f, const yk_source_options *options, yk
 {
     yk_source_options o = *options;
     yk_spec spec;
-    o.frame = f;
+    o.from = f;
     *out = NULL;
     yk_status st = yk_spec_parse(f->spec, &spec);
     if (!st)

@@ -200,12 +200,13 @@ static void idx_free(yk_source *source)
     yk_idx_fini(&s->images);
 }
 
-static yk_status idx_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status idx_open(yk_source *source)
 {
+    yk_spec *spec = &source->parsed;
     idx_source *s = (idx_source *)source;
     char *images = NULL, *labels = NULL;
     bool directory;
-    yk_status st = find_files(spec, split, o->unlabeled, &directory, &images, &labels);
+    yk_status st = find_files(spec, source->split, source->options.unlabeled, &directory, &images, &labels);
     if (!st)
         st = load(s, images, labels);
     free(images);

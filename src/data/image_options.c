@@ -25,14 +25,14 @@ static yk_status read_size(const yk_spec *spec, yk_image_form *out)
     return YK_OK;
 }
 
-yk_status yk__image_options(yk_spec *spec, const yk_source_options *o, yk_source *source, yk_image_form *out)
+yk_status yk__image_options(yk_source *source, yk_image_form *out)
 {
+    yk_spec *spec = &source->parsed;
+    const yk_schema *images = source->options.images;
     static const char *const names[] = {"crop", "pad", "resize"};
     const char *fit = yk_spec_text(spec, "fit");
     const yk_schema *model =
-        o->images && o->images->fit && o->images->height <= MAX_SIDE && o->images->width <= MAX_SIDE
-            ? o->images
-            : NULL;
+        images && images->fit && images->height <= MAX_SIDE && images->width <= MAX_SIDE ? images : NULL;
     yk_status st = read_size(spec, out);
     if (st)
         return st;

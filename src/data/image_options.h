@@ -9,8 +9,7 @@
  *
  * Example:
  *     yk_image_form form;
- *     const yk_source_options none = {0};
- *     st = yk__image_options(spec, &none, source, &form); // form.height is 0 if the first image decides
+ *     st = yk__image_options(source, &form); // form.height is 0 if the first image decides
  *     if (!st && !form.height)
  *         st = yk__image_form_like(first, n, &form);
  *     yk__image_set_shape(source, &form);
@@ -26,7 +25,8 @@
 
 #define YK__IMAGE_KEYS "size fit channels" /* for yk_spec_check() */
 
-yk_status yk__image_options(yk_spec *spec, const yk_source_options *o, yk_source *source, yk_image_form *out);
+/* Reads the options of the source's spec. */
+yk_status yk__image_options(yk_source *source, yk_image_form *out);
 
 /* Takes the shape from an encoded image, unless the options set it. */
 yk_status yk__image_form_like(const uint8_t *bytes, size_t n, yk_image_form *form);

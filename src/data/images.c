@@ -289,14 +289,15 @@ static yk_status find_size(image_source *s)
     return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
 }
 
-static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status image_open(yk_source *source)
 {
+    yk_spec *spec = &source->parsed;
     image_source *s = (image_source *)source;
-    yk_status st = yk__image_options(spec, o, source, &s->form);
+    yk_status st = yk__image_options(source, &s->form);
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)
-        st = list_images(&s->folder, spec->where, split, o->unlabeled);
+        st = list_images(&s->folder, spec->where, source->split, source->options.unlabeled);
     if (!st && !s->form.height)
         st = find_size(s);
     if (st)

@@ -29,7 +29,6 @@ typedef struct {
     bool fields; /* rows keep it */
     uint32_t max_field;
     bool weights;     /* LABEL:WEIGHT */
-    bool numbers;     /* labels are numbers */
     atomic_uint seen; /* kinds of labels that any reader has seen */
 } libsvm;
 
@@ -84,7 +83,7 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
                                 : ""),
                NULL;
     out->target = (float)v;
-    if (s->numbers && isfinite(out->target))
+    if (s->text.base.base.options.numbers && isfinite(out->target))
         return after;
     if (!yk__is_class(v))
         return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
@@ -103,7 +102,7 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
 /* Lines for predictions may have no label: they begin with an entry. */
 static bool has_label(const libsvm *s, const char *p, const char *end)
 {
-    const bool maybe = s->text.base.base.unlabeled && !s->weights;
+    const bool maybe = s->text.base.base.options.unlabeled && !s->weights;
     while (maybe && p != end && !is_blank(*p) && *p != ':')
         p++;
     return !maybe || p == end || *p != ':';
@@ -241,7 +240,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     st = yk_rows_commit(rows, n, first.label);
     if (!st && s->weights)
         st = yk_rows_set_weight(rows, first.weight);
-    if (!st && s->numbers)
+    if (!st && s->text.base.base.options.numbers)
         st = yk_rows_set_target(rows, first.target);
     if (!st && r->base.base.source->by_position &&
         (st = yk_positions_number_last(r->base.base.source->positions, rows)) == YK_EDATA)
@@ -250,32 +249,31 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     return st;
 }
 
-static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status libsvm_open(yk_source *source)
 {
-    (void)split;
+    yk_spec *spec = &source->parsed;
     libsvm *s = (libsvm *)source;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->weights = yk_spec_u64(spec, "weight", 0, 0, 1);
-    s->numbers = o->numbers;
-    s->keys = yk__spec_keys(spec, o, 0, YK_MAX_FEATURES);
+    s->keys = yk__spec_keys(source, 0, YK_MAX_FEATURES);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
     if (!s->ffm)
-        yk__spec_positions(spec, o, source);
-    s->fields = s->ffm ? o->fields != YK_FIELDS_NONE : source->by_position;
-    source->fields = s->fields ? yk__spec_nfields(spec, o) : 1;
+        yk__spec_positions(source);
+    s->fields = s->ffm ? source->options.fields != YK_FIELDS_NONE : source->by_position;
+    source->fields = s->fields ? yk__spec_nfields(source) : 1;
     s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
     s->text.parse = parse_line;
     s->text.is_row = is_row;
     source->dim = (size_t)s->keys.features;
-    return yk__text_open(&s->text, spec->where);
+    return yk__text_open(&s->text);
 }
 
-static yk_status libffm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status libffm_open(yk_source *source)
 {
     ((libsvm *)source)->ffm = true;
-    return libsvm_open(source, spec, split, o);
+    return libsvm_open(source);
 }
 
 const yk_source_ops yk__libsvm_source =

@@ -300,23 +300,18 @@ static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_
     return st;
 }
 
-static const yk_source_ops memory_ops = {.name = "memory",
-                                         .usage = "memory",
-                                         .source_size = sizeof(memory_source),
-                                         .reader_size = sizeof(yk_reader),
-                                         .next = next};
-
 /* With hash_bits, keys get the same columns as in a file. */
-static yk_status make_key_space(const yk_memory_data *m, const yk_source_options *o, yk_key_space *out)
+static yk_status make_key_space(memory_source *s)
 {
-    const size_t columns = m->rows.dim;
-    yk_spec none = {0};
-    *out = yk__spec_keys(&none, o, 0, UINT32_MAX);
-    if (out->hash)
-        return none.status;
-    out->features = columns;
-    if (columns && columns < INT32_MAX)
-        return YK_OK;
+    const size_t columns = s->data.rows.dim;
+    s->keys = yk__spec_keys(&s->base, 0, UINT32_MAX);
+    if (s->keys.hash)
+        s->base.hashed_into = s->keys.features;
+    else
+        s->keys.features = columns;
+    s->base.dim = s->keys.features;
+    if (s->keys.hash || (columns && columns < INT32_MAX))
+        return s->base.parsed.status;
     return yk_fail(
         YK_EDATA,
         "the data has %zu columns, but without hashing it must have 1 to 2^31 - 2; train with the option "
@@ -324,46 +319,46 @@ static yk_status make_key_space(const yk_memory_data *m, const yk_source_options
         columns);
 }
 
+static yk_status memory_open(yk_source *source)
+{
+    memory_source *s = (memory_source *)source;
+    const yk_source_options *o = &source->options;
+    yk_memory_data *m = &s->data;
+    *m = *(const yk_memory_data *)o->from;
+    if (m->rows.target && !o->numbers && !o->unlabeled)
+        return yk_fail(YK_EUSAGE, "the labels are numbers (targets): use --loss squared");
+    if (o->fields == YK_FIELDS_NONE)
+        m->rows.field = NULL;
+    else
+        source->positions = o->positions;
+    yk__cached_open(source, &m->rows);
+    source->classes = m->classes;
+    source->fields = yk_rows_count_fields(&m->rows);
+    source->channels = m->channels;
+    source->height = m->height;
+    source->width = m->width;
+    source->mixed = m->mixed && m->rows.kind == YK_ROWS_SPARSE;
+    source->read_only = m->in_place || m->rows.kind != YK_ROWS_SPARSE;
+    if (source->read_only)
+        source->cached = &m->rows;
+    else if (m->ascending && !o->in_order)
+        source->caller = &m->rows;
+    return m->key ? make_key_space(s) : YK_OK;
+}
+
+static const yk_source_ops memory_ops = {.name = "memory",
+                                         .usage = "memory",
+                                         .source_size = sizeof(memory_source),
+                                         .reader_size = sizeof(yk_reader),
+                                         .open = memory_open,
+                                         .next = next};
+
 yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_options *options, yk_source **out)
 {
+    yk_source_options o = *options;
+    yk_spec none = {0};
     if (from->frame)
         return yk_source_from_frame(from->frame, options, out);
-    yk_key_space keys = {0};
-    yk_status st = from->key ? make_key_space(from, options, &keys) : YK_OK;
-    if (!st && from->rows.target && !options->numbers && !options->unlabeled)
-        st = yk_fail(YK_EUSAGE, "the labels are numbers (targets): use --loss squared");
-    memory_source *s = st ? NULL : calloc(1, sizeof *s);
-    if (!s)
-        return st ? st : yk_fail_memory(sizeof *s, "a data source");
-    s->data = *from;
-    s->keys = keys;
-    yk_memory_data *m = &s->data;
-    if (options->fields == YK_FIELDS_NONE)
-        m->rows.field = NULL;
-    const bool in_place = m->in_place || m->rows.kind != YK_ROWS_SPARSE;
-    s->base = (yk_source){.ops = &memory_ops,
-                          .spec = memory_ops.name,
-                          .classes = m->classes,
-                          .fields = yk_rows_count_fields(&m->rows),
-                          .positions = options->fields == YK_FIELDS_NONE ? NULL : options->positions,
-                          .channels = m->channels,
-                          .height = m->height,
-                          .width = m->width,
-                          .cached = in_place ? &m->rows : NULL,
-                          .read_only = in_place,
-                          .mixed = m->mixed && m->rows.kind == YK_ROWS_SPARSE,
-                          .in_order = options->in_order,
-                          .caller = !in_place && m->ascending && !options->in_order ? &m->rows : NULL};
-    yk__cached_open(&s->base, &m->rows);
-    if (m->key) {
-        s->base.dim = keys.features;
-        s->base.hashed_into = keys.hash ? keys.features : 0;
-    }
-    if (options->hold_out.fraction > 0.0) {
-        st = yk__split_hold_out(&s->base.parsed, &options->hold_out, &s->base.part);
-        yk__split_apply(&s->base);
-        s->base.read_only = false;
-    }
-    *out = &s->base;
-    return st;
+    o.from = from;
+    return yk__source_create(&memory_ops, &none, YK_SPLIT_TRAIN, &o, out);
 }

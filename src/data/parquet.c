@@ -169,8 +169,8 @@ static yk_status parquet_reader_check(const yk_reader *r)
 
 static yk_status parquet_count(yk_reader *r, uint64_t *out)
 {
-    *out =
-        r->source->skip_bad ? UINT64_MAX : ((parquet_reader *)r)->block->rows; /* bad rows have no number */
+    *out = r->source->options.skip_bad ? UINT64_MAX
+                                       : ((parquet_reader *)r)->block->rows; /* bad rows have no number */
     return YK_OK;
 }
 
@@ -229,12 +229,13 @@ static yk_status check_used(const parquet_source *s)
     return st;
 }
 
-static yk_status parquet_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status parquet_open(yk_source *source)
 {
+    yk_spec *spec = &source->parsed;
     parquet_source *s = (parquet_source *)source;
     uint64_t rows = 0;
     yk_status st;
-    if ((st = yk_tabular_init(&s->cells.tabular, source, spec, o)) ||
+    if ((st = yk_tabular_init(&s->cells.tabular, source)) ||
         (st = yk_files_find(spec->where, &s->base.files)) ||
         (st = open_tables(s->cells.tabular.own, &s->base.files, &s->table)) ||
         (st = yk_tabular_columns(&s->cells.tabular)) || (st = yk__cell_table_choose(&s->cells)) ||
@@ -244,8 +245,8 @@ static yk_status parquet_open(yk_source *source, yk_spec *spec, yk_split split, 
         rows += s->table[i].file->rows;
     source->files = s->base.files.n;
     source->bytes = source->disk_bytes = s->base.files.bytes;
-    source->examples = source->skip_bad || s->cells.part.on ? 0 : rows;
-    return yk_tabular_finish(&s->cells.tabular, rows, split, pass, s);
+    source->examples = source->options.skip_bad || s->cells.tabular.part.on ? 0 : rows;
+    return yk_tabular_finish(&s->cells.tabular, rows, pass, s);
 }
 
 static void parquet_free(yk_source *source)

@@ -192,20 +192,17 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
 {
     if (o->carry && !ops->has_columns && !o->inspects)
         return yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s",
-                       spec->text, ops->name, o->carry);
+                       spec->text ? spec->text : ops->name, ops->name, o->carry);
     yk_source *s = calloc(1, ops->source_size);
     if (!s)
         return yk_fail_memory(ops->source_size, "a data source");
     s->ops = ops;
     s->fields = 1;
-    s->skip_bad = o->skip_bad;
-    s->unlabeled = o->unlabeled;
-    s->in_order = o->in_order;
-    s->two_classes = o->two_classes;
-    s->names = o->names;
+    s->options = *o;
+    s->split = split;
     yk_positions_init(&s->own_positions, 0);
     s->parsed = *spec; /* taken */
-    s->spec = s->parsed.text;
+    s->spec = s->parsed.text ? s->parsed.text : ops->name;
     *spec = (yk_spec){0};
     s->part = yk_spec_split(&s->parsed);
     const bool divided = s->part.on;
@@ -213,10 +210,12 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
         s->parsed.status ? s->parsed.status : yk__split_hold_out(&s->parsed, &o->hold_out, &s->part);
     if (!st && s->ops->options)
         st = yk_spec_check(&s->parsed, s->ops->options);
+    if (s->part.on && s->ops->two_sets)
+        s->split = YK_SPLIT_TRAIN;
     if (!st)
         st = yk_spec_kept(&s->parsed, &s->kept);
     if (!st)
-        st = s->ops->open(s, &s->parsed, s->part.on && s->ops->two_sets ? YK_SPLIT_TRAIN : split, o);
+        st = s->ops->open(s);
     if (!st && s->part.on) {
         yk__split_apply(s);
         s->has_test &= !divided; /* of the whole data, not of this part */
@@ -451,7 +450,7 @@ static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint
     *before_out = n;
     *known_out = tfind(key, &s->bad_seen, compare_ids) != NULL;
     yk_status st = YK_OK;
-    if (!*known_out && n < s->skip_bad) {
+    if (!*known_out && n < s->options.skip_bad) {
         if (tsearch(key, &s->bad_seen, compare_ids))
             atomic_store(&s->bad, n + 1);
         else
@@ -464,7 +463,7 @@ static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint
 bool yk_source_bad_numbered(const yk_source *s, uint64_t offset)
 {
     const uint64_t skipped = atomic_load(&s->bad);
-    return offset <= MAX_COUNT && (skipped < BAD_SHOWN || skipped >= s->skip_bad);
+    return offset <= MAX_COUNT && (skipped < BAD_SHOWN || skipped >= s->options.skip_bad);
 }
 
 yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_t offset, const char *reason,
@@ -485,14 +484,14 @@ yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_
     yk_status st = count_bad(s, file, s->ops->by_number ? record : offset, &before, &known);
     if (st || known)
         return st;
-    if (before < s->skip_bad) {
+    if (before < s->options.skip_bad) {
         if (before < BAD_SHOWN)
             yk_warn("%s: %s: %s; skipped%s", file, at, why,
                     before + 1 == BAD_SHOWN ? " (more bad records are counted without a message)" : "");
         return YK_OK;
     }
-    if (s->skip_bad == 0)
+    if (s->options.skip_bad == 0)
         return yk_fail(YK_EDATA, "%s: %s: %s (--skip-bad N skips up to N bad records)", file, at, why);
     return yk_fail(YK_EDATA, "%s: %s: %s (one more bad record than --skip-bad %" PRIu64 " allows)", file, at,
-                   why, s->skip_bad);
+                   why, s->options.skip_bad);
 }

@@ -71,8 +71,8 @@ typedef struct {
     const char *carry;
     bool inspects; /* yoke data inspect: a label, and roles of columns with texts, need not be given */
     const yk_feature_names *names; /* must outlive the source; NULL: names are not wanted */
-    bool bits_from_rows;    /* training data: the default number of hash bits depends on the number of rows */
-    struct yk_frame *frame; /* yk_source_from_frame() sets it */
+    bool bits_from_rows; /* training data: the default number of hash bits depends on the number of rows */
+    const void *from; /* the data of the caller: yk_source_from_frame() and yk_source_from_memory() set it */
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
 } yk_source_options;
@@ -88,7 +88,7 @@ typedef struct {
     bool by_number;                  /* records are identified by their numbers: offsets are those of pages */
     bool has_columns;                /* open() sets ncarry: readers have the texts of columns */
     size_t source_size, reader_size; /* bytes */
-    yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
+    yk_status (*open)(yk_source *s);
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
     yk_status (*reader_open)(yk_reader *r); /* * */
     void (*reader_close)(yk_reader *r);     /* * */
@@ -104,7 +104,9 @@ typedef struct {
 
 struct yk_source {
     const yk_source_ops *ops;
-    const char *spec; /* as given */
+    yk_source_options options; /* texts are valid until it is open */
+    yk_split split;
+    const char *spec; /* as given; memory: its name */
     yk_spec parsed;   /* owned, with `spec` and the texts of options; empty without a spec */
     char *kept;       /* owned: yk_spec_kept(), for other data of the model */
     yk_rows_kind kind;
@@ -123,7 +125,6 @@ struct yk_source {
     bool may_have_hashes;           /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
     size_t ncarry;                  /* columns of yk_source_options.carry; 0: none */
-    const yk_feature_names *names;  /* as in the options */
     size_t height, width, channels; /* images; 0 otherwise */
     const char *fit;                /* how images are scaled; NULL: they are not. Static */
     yk_split_range part;            /* the rows that readers return, by their number */
@@ -135,8 +136,6 @@ struct yk_source {
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
     bool once; /* standard input, or a stream of the caller: it can be read once, and its size is not known */
-    bool unlabeled, in_order, two_classes; /* as in the options */
-    uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
     void *bad_seen;           /* these, in a search tree of yk_source_bad() */
 };
@@ -197,8 +196,8 @@ static inline const char *yk_source_once_name(const yk_source *s)
 static inline void yk_source_named(const yk_source *s, uint32_t feature, const char *column, size_t n,
                                    char separator, const char *value, size_t m)
 {
-    if (s->names && s->names->wanted && s->names->wanted[feature])
-        s->names->add(s->names->context, feature, column, n, separator, value, m);
+    if (s->options.names && s->options.names->wanted && s->options.names->wanted[feature])
+        s->options.names->add(s->options.names->context, feature, column, n, separator, value, m);
 }
 
 /* For formats: the texts of a row, if the source has ncarry. Begin one, and then set all of its cells, in any order. */

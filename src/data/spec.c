@@ -216,8 +216,10 @@ yk_status yk_spec_inherit(yk_spec *spec, const char *kept)
     return st;
 }
 
-yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t max)
+yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max)
 {
+    yk_spec *spec = &s->parsed;
+    const yk_source_options *o = &s->options;
     const bool bits_given = yk_spec_text(spec, "bits");
     const uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : default_bits, 1, 31);
     uint64_t features = yk_spec_u64(spec, "features", bits_given ? 0 : o->features, 1, max);
@@ -231,15 +233,18 @@ yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned d
     return (yk_key_space){.features = features, .hash = bits != 0};
 }
 
-bool yk__spec_fields(yk_spec *spec, const yk_source_options *o)
+bool yk__spec_fields(yk_source *s)
 {
-    const int wanted = yk_spec_choice(spec, "fields", "0 1 one", o->fields == YK_FIELDS_ALL);
-    return wanted == 1 && o->fields != YK_FIELDS_NONE;
+    const yk_fields needed = s->options.fields;
+    return yk_spec_choice(&s->parsed, "fields", "0 1 one", needed == YK_FIELDS_ALL) == 1 &&
+           needed != YK_FIELDS_NONE;
 }
 
-bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s)
+bool yk__spec_positions(yk_source *s)
 {
     enum { ONE, POSITION };
+    yk_spec *spec = &s->parsed;
+    const yk_source_options *o = &s->options;
     const int rule = yk_spec_choice(spec, "fields", "one position", -1);
     const uint64_t n = yk_spec_u64(spec, "nfields", 0, 1, UINT16_MAX + 1);
     if (o->fields == YK_FIELDS_NONE || rule == ONE || spec->status)
@@ -257,8 +262,8 @@ bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s)
     return true;
 }
 
-uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o)
+uint32_t yk__spec_nfields(yk_source *s)
 {
-    const uint64_t n = yk_spec_u64(spec, "nfields", 0, 1, UINT16_MAX + 1);
-    return o->fields == YK_FIELDS_NONE ? 1 : (uint32_t)n;
+    const uint64_t n = yk_spec_u64(&s->parsed, "nfields", 0, 1, UINT16_MAX + 1);
+    return s->options.fields == YK_FIELDS_NONE ? 1 : (uint32_t)n;
 }

@@ -189,11 +189,12 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
 void yk__split_apply(yk_source *s)
 {
     uint64_t n = 0;
-    if (s->part.ordered && s->examples && (!s->skip_bad || is_numbered(s)))
+    if (s->part.ordered && s->examples && (!s->options.skip_bad || is_numbered(s)))
         set_order(&s->part, s->examples);
     for (uint64_t i = 0; i < s->examples; i++)
         n += yk_split_has_row(&s->part, i);
     s->examples = n;
     s->cached = NULL;
+    s->read_only = false;
     s->caller = NULL;
 }

@@ -5,16 +5,17 @@
 /* The streams of the test split: the upper half of the 2^64 streams of a seed. */
 #define TEST_STREAM ((uint64_t)1 << 63)
 
-yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, size_t block, uint64_t examples,
-                           uint64_t test)
+yk_status yk__synth_common(yk_synth *s, size_t block, uint64_t examples, uint64_t test)
 {
+    yk_spec *spec = &s->base.parsed;
+    const bool tests = s->base.split == YK_SPLIT_TEST;
     const uint64_t max = (uint64_t)1 << 40;
     examples = yk_spec_u64(spec, "examples", examples, 1, max);
     test = yk_spec_u64(spec, "test", examples < test ? examples : test, 1, max);
     s->seed = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX);
-    s->stream = split == YK_SPLIT_TEST ? TEST_STREAM : 0;
+    s->stream = tests ? TEST_STREAM : 0;
     s->base.block_rows = block;
-    s->base.rows = s->base.examples = split == YK_SPLIT_TEST ? test : examples;
+    s->base.rows = s->base.examples = tests ? test : examples;
     s->base.has_test = true;
     s->base.nblocks = (size_t)((s->base.examples + block - 1) / block);
     return spec->status;
@@ -40,17 +41,18 @@ static void synth_free(yk_source *source)
 
 static const struct {
     const char *name, *options;
-    yk_status (*open)(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
+    yk_status (*open)(yk_synth *s);
 } kinds[] = {{"digits", "examples test seed", yk__synth_digits},
              {"ctr", "features nnz examples test seed positives interactions fields", yk__synth_ctr},
              {"images", "size classes channels examples test seed", yk__synth_images}};
 
-static yk_status synth_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status synth_open(yk_source *source)
 {
+    yk_spec *spec = &source->parsed;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(spec->where, kinds[i].name)) {
             yk_status st = yk_spec_check(spec, kinds[i].options);
-            return st ? st : kinds[i].open((yk_synth *)source, spec, split, o);
+            return st ? st : kinds[i].open((yk_synth *)source);
         }
     return yk_fail(YK_EUSAGE, "%s: no such generator; use synth:digits, synth:ctr or synth:images",
                    spec->text);

@@ -36,11 +36,10 @@ typedef struct yk_synth {
 } yk_synth;
 
 /* Reads the options that all kinds share, of a split with blocks of this many examples. */
-yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, size_t block, uint64_t examples,
-                           uint64_t test);
+yk_status yk__synth_common(yk_synth *s, size_t block, uint64_t examples, uint64_t test);
 
-yk_status yk__synth_digits(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
-yk_status yk__synth_images(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
-yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
+yk_status yk__synth_digits(yk_synth *s);
+yk_status yk__synth_images(yk_synth *s);
+yk_status yk__synth_ctr(yk_synth *s);
 
 #endif

@@ -364,16 +364,17 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
     return yk_rows_commit_truth(rows, c->nnz, click, p);
 }
 
-yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o)
+yk_status yk__synth_ctr(yk_synth *s)
 {
-    yk_status st = yk__synth_common(s, spec, split, 4096, 1000000, 100000);
-    const shape given = {
-        .nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096),
-        .features = yk_spec_u64(spec, "features", o->features ? o->features : 33762578, 1, UINT32_MAX),
-        .positives = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999),
-        .interactions = yk_spec_real(spec, "interactions", 0.0, 0.0, 100.0),
-        .seed = s->seed};
-    const bool fields = yk__spec_fields(spec, o);
+    yk_spec *spec = &s->base.parsed;
+    const uint64_t wanted = s->base.options.features;
+    yk_status st = yk__synth_common(s, 4096, 1000000, 100000);
+    const shape given = {.nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096),
+                         .features = yk_spec_u64(spec, "features", wanted ? wanted : 33762578, 1, UINT32_MAX),
+                         .positives = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999),
+                         .interactions = yk_spec_real(spec, "interactions", 0.0, 0.0, 100.0),
+                         .seed = s->seed};
+    const bool fields = yk__spec_fields(&s->base);
     if (st || (st = spec->status))
         return st;
     if (given.features < given.nnz)

@@ -252,14 +252,13 @@ static yk_status make_digit(const yk_synth *s, uint64_t number, yk_rows *rows)
     return yk_rows_commit(rows, 0, digit);
 }
 
-yk_status yk__synth_digits(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o)
+yk_status yk__synth_digits(yk_synth *s)
 {
-    (void)o;
     s->make = make_digit;
     s->base.kind = YK_ROWS_U8;
     s->base.dim = PIXELS;
     s->base.classes = 10;
     s->base.height = s->base.width = SIDE;
     s->base.channels = 1;
-    return yk__synth_common(s, spec, split, 1024, 60000, 10000);
+    return yk__synth_common(s, 1024, 60000, 10000);
 }

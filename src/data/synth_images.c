@@ -223,10 +223,10 @@ static yk_status make_image(const yk_synth *s, uint64_t number, yk_rows *rows)
     return yk_rows_commit(rows, 0, (int32_t) class);
 }
 
-yk_status yk__synth_images(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o)
+yk_status yk__synth_images(yk_synth *s)
 {
-    (void)o;
     yk_source *b = &s->base;
+    yk_spec *spec = &b->parsed;
     b->kind = YK_ROWS_U8;
     b->height = b->width = (size_t)yk_spec_u64(spec, "size", 32, 16, 512);
     b->classes = (uint32_t)yk_spec_u64(spec, "classes", 10, 2, 10000);
@@ -234,7 +234,7 @@ yk_status yk__synth_images(yk_synth *s, yk_spec *spec, yk_split split, const yk_
     b->dim = b->height * b->width * b->channels;
     const size_t block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
     s->make = make_image;
-    yk_status st = yk__synth_common(s, spec, split, block, 50000, 10000);
+    yk_status st = yk__synth_common(s, block, 50000, 10000);
     if (st)
         return st;
     return (s->state = create(s)) ? YK_OK : YK_ESYSTEM;

@@ -28,20 +28,19 @@ static yk_status read_classes(yk_schema *s, yk_spec *spec)
     return st;
 }
 
-yk_status yk_tabular_init(yk_tabular *t, yk_source *source, yk_spec *spec, const yk_source_options *o)
+yk_status yk_tabular_init(yk_tabular *t, yk_source *source)
 {
+    yk_spec *spec = &source->parsed;
     yk_status st = yk_schema_create(source->ops->name, &t->own);
     if (st)
         return st;
     yk_schema *s = t->own;
     t->source = source;
-    t->spec = spec;
-    t->options = *o;
-    t->schema = o->schema ? o->schema : s;
+    t->schema = source->options.schema ? source->options.schema : s;
     s->encode = (yk_encoding)yk_spec_choice(spec, "encode", "hash onehot dense", YK_ENCODE_HASH);
     s->scale = (yk_scale)yk_spec_choice(spec, "scale", "none log standard", YK_SCALE_NONE);
-    s->features = yk__spec_keys(spec, o, 0, UINT32_MAX).features;
-    t->fields = yk__spec_fields(spec, o);
+    s->features = yk__spec_keys(source, 0, UINT32_MAX).features;
+    t->fields = yk__spec_fields(source);
     st = spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "missing"), false, &s->missing);
     return st ? st : read_classes(s, spec);
 }
@@ -54,7 +53,7 @@ static void warn_unknown(const yk_tabular *t)
         if (atomic_load(&t->met[i]) == YK_MET_UNKNOWN)
             yk_warn("%s: %s: none of its values occurred in the training data, which has values such as "
                     "'%.40s': predictions ignore it",
-                    t->spec->text, yk_schema_name(t->schema, &t->schema->column[i], name),
+                    t->source->spec, yk_schema_name(t->schema, &t->schema->column[i], name),
                     t->schema->column[i].values.n ? t->schema->column[i].values.name[0] : "");
 }
 
@@ -89,10 +88,10 @@ static yk_status fail_column(const yk_tabular *t, const char *key, const char *w
 {
     char list[400];
     if (t->own->header)
-        return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s", t->spec->text, key, word,
+        return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s", t->source->spec, key, word,
                        list_names(t->own, list));
     return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns have no names, only numbers from 1 to %zu",
-                   t->spec->text, key, word, t->own->ncolumns);
+                   t->source->spec, key, word, t->own->ncolumns);
 }
 
 /* The column with this name; ncolumns: none. */
@@ -107,7 +106,7 @@ static yk_status find_name(const yk_tabular *t, const char *key, const char *nam
             return yk_fail(
                 YK_EUSAGE,
                 "%s: %s: columns %zu and %zu are both named '%s'; use the number of one of them: %s=%zu",
-                t->spec->text, key, *out + 1, i + 1, name, key, *out + 1);
+                t->source->spec, key, *out + 1, i + 1, name, key, *out + 1);
         *out = i;
     }
     return YK_OK;
@@ -138,38 +137,40 @@ static yk_status find_columns(const yk_tabular *t, const char *key, const char *
     return YK_OK;
 }
 
-yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *name, size_t *out)
+/* The column of the file with this name; YK_EUSAGE: there is none, or several. `option`: for messages. */
+static yk_status find_column(const yk_tabular *t, const char *option, const char *name, size_t *out)
 {
     size_t end;
     yk_status st = find_columns(t, option, name, out, &end);
     return st || end == *out + 1
                ? st
-               : yk_fail(YK_EUSAGE, "%s: %s=%s: must be one column", t->spec->text, option, name);
+               : yk_fail(YK_EUSAGE, "%s: %s=%s: must be one column", t->source->spec, option, name);
 }
 
-yk_status yk_tabular_split_by(const yk_tabular *t, yk_split_range *part_out, size_t *column_out)
+/* split-by=COLUMN: readers of the source then need not number the rows. */
+static yk_status choose_split(yk_tabular *t)
 {
-    const char *by = yk_spec_text(t->spec, "split-by");
+    const char *by = yk_spec_text(&t->source->parsed, "split-by");
     if (!by)
         return YK_OK;
     if (!t->source->part.on)
-        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", t->spec->text);
-    *part_out = t->source->part;
+        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", t->source->spec);
+    t->part = t->source->part;
     t->source->part = (yk_split_range){0};
-    return yk_tabular_find(t, "split-by", by, column_out);
+    return find_column(t, "split-by", by, &t->split_by);
 }
 
 static yk_status choose_columns(yk_tabular *t, const char *key, yk_column_role role)
 {
     yk__names words = {0};
-    yk_status st = yk__words_split(yk_spec_text(t->spec, key), true, &words);
+    yk_status st = yk__words_split(yk_spec_text(&t->source->parsed, key), true, &words);
     for (size_t w = 0; w < words.n && !st; w++) {
         size_t first, end;
         st = find_columns(t, key, words.name[w], &first, &end);
         for (size_t i = first; !st && i < end; i++) {
             char name[80];
             if (t->own->column[i].chosen)
-                st = yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", t->spec->text, key,
+                st = yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", t->source->spec, key,
                              yk_tabular_name(t, i, name));
             t->own->column[i].role = role;
             t->own->column[i].chosen = true;
@@ -206,9 +207,9 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
         else if (is_label_name(s->column[i].name))
             *out = i;
     }
-    if (n == 1 && !t->options.unlabeled)
+    if (n == 1 && !t->source->options.unlabeled)
         *out = 0; /* the delimiter may be wrong */
-    else if (s->header && *out == n && !t->options.unlabeled)
+    else if (s->header && *out == n && !t->source->options.unlabeled)
         snprintf(why, sizeof why,
                  "no column is named label, target, y, click, clicked or class: choose the label with "
                  "?label=NAME; the "
@@ -217,12 +218,12 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
     if (!s->header && n > 1) {
         *out = 0;
         yk_warn("%s: there is no header: the first column is the label; to choose another, add ?label=NUMBER",
-                t->spec->text);
+                t->source->spec);
     }
-    if (*why && !t->options.inspects)
-        return yk_fail(YK_EUSAGE, "%s: %s", t->spec->text, why);
+    if (*why && !t->source->options.inspects)
+        return yk_fail(YK_EUSAGE, "%s: %s", t->source->spec, why);
     if (*why) {
-        yk_warn("%s: %s", t->spec->text, why);
+        yk_warn("%s: %s", t->source->spec, why);
         *out = n;
     }
     return YK_OK;
@@ -231,13 +232,13 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
 /* label=NAME, label=NUMBER or label=none; the label of a model is known. */
 static yk_status choose_label(yk_tabular *t)
 {
-    const char *given = yk_spec_text(t->spec, "label");
+    const char *given = yk_spec_text(&t->source->parsed, "label");
     size_t i = t->own->ncolumns;
     if (given && !strcmp(given, "none"))
         return YK_OK;
-    yk_status st = given               ? yk_tabular_find(t, "label", given, &i)
-                   : t->options.schema ? YK_OK
-                                       : guess_label(t, &i);
+    yk_status st = given                       ? find_column(t, "label", given, &i)
+                   : t->source->options.schema ? YK_OK
+                                               : guess_label(t, &i);
     if (!st && i < t->own->ncolumns) {
         t->own->column[i].role = YK_COLUMN_LABEL;
         t->own->column[i].chosen = true;
@@ -248,13 +249,13 @@ static yk_status choose_label(yk_tabular *t)
 /* weight=NAME or weight=NUMBER. */
 static yk_status choose_weight(yk_tabular *t)
 {
-    const char *given = yk_spec_text(t->spec, "weight");
+    const char *given = yk_spec_text(&t->source->parsed, "weight");
     size_t i;
-    yk_status st = given ? yk_tabular_find(t, "weight", given, &i) : YK_OK;
+    yk_status st = given ? find_column(t, "weight", given, &i) : YK_OK;
     if (st || !given)
         return st;
     if (t->own->column[i].chosen)
-        return yk_fail(YK_EUSAGE, "%s: weight=%s is also the label", t->spec->text, given);
+        return yk_fail(YK_EUSAGE, "%s: weight=%s is also the label", t->source->spec, given);
     t->own->column[i].role = YK_COLUMN_WEIGHT;
     t->own->column[i].chosen = true;
     return YK_OK;
@@ -264,9 +265,9 @@ static yk_status choose_weight(yk_tabular *t)
 
 static yk_status choose_carried(yk_tabular *t)
 {
-    const bool all = t->carries_all = t->options.carry && !strcmp(t->options.carry, "*");
+    const bool all = t->carries_all = t->source->options.carry && !strcmp(t->source->options.carry, "*");
     yk__names words = {0};
-    yk_status st = yk__words_split(t->options.carry, true, &words);
+    yk_status st = yk__words_split(t->source->options.carry, true, &words);
     const size_t n = all ? t->own->ncolumns : words.n;
     if (!st && !(t->carry = malloc((n + 1) * sizeof *t->carry)))
         st = yk_fail_memory(n * sizeof *t->carry, "columns");
@@ -274,7 +275,7 @@ static yk_status choose_carried(yk_tabular *t)
         if (all)
             t->carry[k] = k;
         else
-            st = yk_tabular_find(t, "--id or --with", words.name[k], &t->carry[k]);
+            st = find_column(t, "--id or --with", words.name[k], &t->carry[k]);
     t->source->ncarry = n;
     yk__names_fini(&words);
     return st;
@@ -286,15 +287,16 @@ yk_status yk_tabular_columns(yk_tabular *t)
     yk_status st;
     if (!(t->column = calloc(s->ncolumns + 1, sizeof *t->column)))
         return yk_fail_memory(s->ncolumns * sizeof *t->column, "columns");
-    if ((st = choose_carried(t)) || (st = choose_label(t)) || (st = choose_weight(t)) ||
-        (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
+    if ((st = choose_split(t)) || (st = choose_carried(t)) || (st = choose_label(t)) ||
+        (st = choose_weight(t)) || (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
         (st = choose_columns(t, "categorical", YK_COLUMN_CATEGORICAL)) ||
         (st = choose_columns(t, "id", YK_COLUMN_ID)) || (st = choose_columns(t, "ignore", YK_COLUMN_IGNORED)))
         return st;
-    if (t->options.schema)
+    if (t->source->options.schema)
         return yk__tabular_match(t);
     /* Columns that are not in any list are numeric. If only numeric= is given, they are categorical. */
-    const bool others = yk_spec_text(t->spec, "numeric") && !yk_spec_text(t->spec, "categorical");
+    const bool others =
+        yk_spec_text(&t->source->parsed, "numeric") && !yk_spec_text(&t->source->parsed, "categorical");
     for (size_t i = 0; i < s->ncolumns; i++) {
         yk_schema_column *c = &s->column[i];
         if (others && !c->chosen) {
@@ -305,7 +307,7 @@ yk_status yk_tabular_columns(yk_tabular *t)
         t->labeled |= label;
         t->column[i] = label || c->role == YK_COLUMN_WEIGHT || yk_is_feature(c) ? c : NULL;
     }
-    return s->header && !t->options.inspects ? yk__tabular_unique(t) : YK_OK;
+    return s->header && !t->source->options.inspects ? yk__tabular_unique(t) : YK_OK;
 }
 
 void yk_tabular_carry(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n)
@@ -326,51 +328,49 @@ static uint64_t default_features(const yk_tabular *t, uint64_t rows)
     const uint64_t values = rows * t->own->categories;
     while (bits < MAX_BITS && ((uint64_t)1 << bits) / 2 < values)
         bits++;
-    return (uint64_t)1 << (t->options.bits_from_rows && rows ? bits : MAX_BITS);
+    return (uint64_t)1 << (t->source->options.bits_from_rows && rows ? bits : MAX_BITS);
 }
 
-static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_split split, yk_tabular_pass *pass,
-                             void *context)
+static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass, void *context)
 {
     yk_schema *s = t->own;
-    const char *files = yk_spec_text(t->spec, "fit");
+    const char *files = yk_spec_text(&t->source->parsed, "fit");
     yk_status st = yk_schema_finish(s);
     if (st)
         return st;
     if (s->numeric + s->categories == 0)
-        return yk_fail(YK_EDATA, "%s: no column is left besides the label%s", t->spec->text,
+        return yk_fail(YK_EDATA, "%s: no column is left besides the label%s", t->source->spec,
                        t->source->ops->is_text ? "; if the delimiter is wrong, set it with delimiter=" : "");
     if (yk_schema_hashes(s) && !s->features)
         s->features = default_features(t, rows);
     if (yk_schema_hashes(s) && s->features <= s->numeric)
         return yk_fail(YK_EUSAGE, "%s: %llu feature%s not enough: the data has %zu numeric column%s",
-                       t->spec->text, (unsigned long long)s->features, s->features == 1 ? " is" : "s are",
+                       t->source->spec, (unsigned long long)s->features, s->features == 1 ? " is" : "s are",
                        s->numeric, yk_plural(s->numeric));
     if (!yk__fit_needed(s))
         return files ? yk_fail(YK_EUSAGE, "%s: fit is for encode=onehot, encode=dense and scale=standard",
-                               t->spec->text)
+                               t->source->spec)
                      : YK_OK;
     if (!files && t->source->once)
         return yk_fail(YK_EUSAGE,
                        "%s: %s can be read only once: %s for encode=onehot, encode=dense and scale=standard",
-                       t->spec->text, yk_source_once_name(t->source),
+                       t->source->spec, yk_source_once_name(t->source),
                        t->source->ops->is_text ? "add fit=FILES" : "read it into a table first");
-    if (!files && split == YK_SPLIT_TEST)
+    if (!files && t->source->split == YK_SPLIT_TEST)
         return yk_fail(
             YK_EUSAGE,
             "%s: means and one-hot values must be those of the training data: add fit=FILES with the "
             "training files",
-            t->spec->text);
+            t->source->spec);
     return (st = yk__fit(t, pass, context)) ? st : yk_schema_finish(s);
 }
 
-yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_split split, yk_tabular_pass *pass,
-                            void *context)
+yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass, void *context)
 {
     yk_source *source = t->source;
-    yk_status st = t->options.schema ? yk__tabular_types(t) : make_schema(t, rows, split, pass, context);
+    yk_status st = t->source->options.schema ? yk__tabular_types(t) : make_schema(t, rows, pass, context);
     const yk_schema *s = t->schema;
-    if (!st && t->options.schema && s->values.n && !(t->met = calloc(s->ncolumns, sizeof *t->met)))
+    if (!st && t->source->options.schema && s->values.n && !(t->met = calloc(s->ncolumns, sizeof *t->met)))
         st = yk_fail_memory(s->ncolumns, "columns");
     const bool dense = yk_schema_dense(s);
     t->fields = t->fields && !dense;

@@ -3,17 +3,17 @@
  *
  * Opening a format:
  *
- *     st = yk_tabular_init(&t, source, spec, o);                     // reads the options of YK_TABULAR_KEYS
+ *     st = yk_tabular_init(&t, source);                              // reads the options of YK_TABULAR_KEYS
  *     yk_schema_add(t.own, name, length, "int64");                 // for each column of the file, in order
  *     t.own->header = true;                                        // the columns have names
- *     st = yk_tabular_columns(&t);                                   // what each column is; t.column[i]
- *     st = yk_tabular_finish(&t, rows, split, fit, context);         // numbers the columns; sets dim, classes, ... of the source
+ *     st = yk_tabular_columns(&t);                                   // what each column is; t.column[i], and t.split_by
+ *     st = yk_tabular_finish(&t, rows, fit, context);                // numbers the columns; sets dim, classes, ... of the source
  *     ...
  *     yk_tabular_fini(&t);
  *
- * With o->schema, the schema of a model, columns are matched by name, in any order; more columns are ignored with a note,
+ * With options.schema, the schema of a model, columns are matched by name, in any order; more columns are ignored with a note,
  * missing ones are YK_EDATA, and an option that contradicts the schema is YK_EUSAGE. Without a header, columns are matched
- * by position. A label may be missing if o->unlabeled.
+ * by position. A label may be missing if options.unlabeled.
  *
  * `fit` makes one pass over the data if the rows need statistics: with onehot, dense and scale=standard, unless a model's
  * schema has them.
@@ -40,12 +40,13 @@ typedef struct yk_tabular {
     atomic_uint labels_seen;
     /* [schema->ncolumns] YK_MET_KNOWN, YK_MET_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
     atomic_uchar *met;
-    yk_source *source; /* borrowed, with its spec */
-    yk_spec *spec;
-    yk_source_options options;
+    yk_split_range
+        part; /* with split-by: the rows of this part, by the value of a column; the source then has none */
+    size_t split_by;   /* that column of the file */
+    yk_source *source; /* borrowed, with its spec and options */
 } yk_tabular;
 
-yk_status yk_tabular_init(yk_tabular *t, yk_source *source, yk_spec *spec, const yk_source_options *o);
+yk_status yk_tabular_init(yk_tabular *t, yk_source *source);
 void yk_tabular_fini(yk_tabular *t);
 
 yk_status yk_tabular_columns(yk_tabular *t);
@@ -56,8 +57,7 @@ typedef yk_status yk_tabular_pass(void *context, yk_fit *f,
                                   const char *files); /* files: those of ?fit; NULL: the data */
 
 /* rows: of the data, perhaps estimated; 0: not known. */
-yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_split split, yk_tabular_pass *pass,
-                            void *context);
+yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass, void *context);
 
 /* For passes: a cell of column i of the file, then the row with all its cells. Texts must be valid until then. false: it is
  * not a number, but should be. */
@@ -68,13 +68,6 @@ uint64_t yk_fit_rows(const yk_fit *f);
 
 /* "column 3 (price)", for column i of the file. */
 const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80]);
-
-/* The column of the file with this name; YK_EUSAGE: there is none, or several. `option`: for messages. */
-yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *name, size_t *out);
-
-/* split-by=COLUMN: the column, and the part of the rows, which readers of the source then need not number. *part_out is not
- * changed without split-by. */
-yk_status yk_tabular_split_by(const yk_tabular *t, yk_split_range *part_out, size_t *column_out);
 
 /* For readers, after yk__carry_row(): the text of column i of the file, which is kept if it is carried. */
 void yk_tabular_carry(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n);

@@ -65,12 +65,12 @@ static yk_status add_value(yk_fit *f, yk_schema_column *c, const char *text, siz
     if (memchr(text, 0, n))
         return yk_fail(YK_EDATA,
                        "%s: a value of the categorical column '%s' has a zero byte; use encode=hash",
-                       f->table->spec->text, c->name);
+                       f->table->source->spec, c->name);
     if ((f->bytes += n + 8) > MAX_BYTES)
         return yk_fail(YK_EDATA,
                        "%s: the categorical columns have too many distinct values (%zu, column '%s'); use "
                        "encode=hash",
-                       f->table->spec->text, f->seen.n, c->name);
+                       f->table->source->spec, f->seen.n, c->name);
     return yk__names_add(&c->values, text, n);
 }
 
@@ -87,7 +87,7 @@ yk_status yk_fit_row(yk_fit *f)
         c->number = (double)NAN;
     }
     if (++f->rows % 65536 == 0)
-        yk_progress("%s: finding values and means: %llu rows", f->table->spec->where,
+        yk_progress("%s: finding values and means: %llu rows", f->table->source->parsed.where,
                     (unsigned long long)f->rows);
     return st;
 }
@@ -97,13 +97,13 @@ yk_status yk_fit_row(yk_fit *f)
 static yk_status count_first(const yk_tabular *t)
 {
     uint64_t row;
-    if (!t->source->part.ordered || yk_spec_text(t->spec, "fit"))
+    if (!t->source->part.ordered || yk_spec_text(&t->source->parsed, "fit"))
         return YK_OK;
-    return t->source->skip_bad
+    return t->source->options.skip_bad
                ? yk_fail(YK_EUSAGE,
                          "%s: --validation last: and --skip-bad need fit=FILES for encode=onehot, "
                          "encode=dense and scale=standard",
-                         t->spec->text)
+                         t->source->spec)
                : yk__split_number(t->source, 0, &row);
 }
 
@@ -118,7 +118,7 @@ yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context)
         return yk_fail_memory(s->ncolumns * sizeof *f.column, "statistics of columns");
     for (size_t i = 0; i < s->ncolumns; i++)
         f.column[i].number = (double)NAN;
-    st = pass(context, &f, yk_spec_text(t->spec, "fit"));
+    st = pass(context, &f, yk_spec_text(&t->source->parsed, "fit"));
     yk_progress_end();
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk_moments *m = &f.column[i].numbers;
@@ -127,7 +127,7 @@ yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context)
             m->n > 0.0 ? sqrt(m->squares / m->n) : 0.0; /* of all rows, not of a sample */
     }
     if (!st && s->categories && s->encode != YK_ENCODE_HASH && !f.seen.n)
-        st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", t->spec->text);
+        st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", t->source->spec);
     yk_free(f.seen.slot);
     free(f.column);
     return st;

@@ -29,21 +29,21 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
 
 static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
 {
-    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->spec->text,
+    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
                    c->name, yk_column_role_name(c->role));
 }
 
 static void note_extra(const yk_tabular *t, size_t extra, const char *list)
 {
     if (extra)
-        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->spec->text, extra,
+        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
                 extra == 1 ? " is" : "s are", list);
 }
 
 /* Both lists of columns are sorted: goes through them in parallel. */
 static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
 {
-    const yk_schema *m = t->options.schema, *s = t->own;
+    const yk_schema *m = t->source->options.schema, *s = t->own;
     char list[200] = "";
     size_t f = 0, extra = 0, n = 0;
     yk_status st = YK_OK;
@@ -55,7 +55,7 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
             if (twice)
                 return yk_fail(YK_EDATA,
                                "%s: column %zu is a second column named '%s', but the model has only one",
-                               t->spec->text, (size_t)(file[f] - s->column) + 1, file[f]->name);
+                               t->source->spec, (size_t)(file[f] - s->column) + 1, file[f]->name);
             if (n < 150)
                 n += (size_t)snprintf(list + n, sizeof list - n, "%s%.40s", extra ? ", " : "", file[f]->name);
             extra++;
@@ -65,7 +65,7 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         const bool found = f < s->ncolumns && !strcmp(file[f]->name, want->name);
         if (found)
             t->column[file[f++] - s->column] = want;
-        else if (yk_is_feature(want) || (want->role == YK_COLUMN_LABEL && !t->options.unlabeled))
+        else if (yk_is_feature(want) || (want->role == YK_COLUMN_LABEL && !t->source->options.unlabeled))
             st = fail_missing(t, want);
     }
     if (!st)
@@ -75,7 +75,7 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
 
 static yk_status match_names(yk_tabular *t)
 {
-    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->options.schema);
+    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->source->options.schema);
     yk_status st = file && model ? match_sorted(t, file, model) : yk_fail_memory(t->own->ncolumns, "columns");
     free(file);
     free(model);
@@ -96,7 +96,7 @@ yk_status yk__tabular_unique(const yk_tabular *t)
                 YK_EUSAGE,
                 "%s: columns %zu and %zu are both named '%s', and a model finds columns by name: rename "
                 "one, or add ignore=%zu to the spec",
-                t->spec->text, (size_t)(before - s->column) + 1, second, by[i]->name, second);
+                t->source->spec, (size_t)(before - s->column) + 1, second, by[i]->name, second);
         before = by[i];
     }
     free(by);
@@ -106,22 +106,22 @@ yk_status yk__tabular_unique(const yk_tabular *t)
 /* Without names. If the label may be missing, the data may have one column less. */
 static yk_status match_positions(yk_tabular *t)
 {
-    const yk_schema *m = t->options.schema, *s = t->own;
-    const char *given = yk_spec_text(t->spec, "header");
+    const yk_schema *m = t->source->options.schema, *s = t->own;
+    const char *given = yk_spec_text(&t->source->parsed, "header");
     const yk_schema_column *label = yk_schema_first(m, YK_COLUMN_LABEL);
     if (s->header != m->header && !given)
         return yk_fail(YK_EDATA,
                        "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
                        "the columns by "
                        "position",
-                       t->spec->text, s->header ? "a" : "no", m->header ? "one" : "none", s->header);
-    const bool shorter = label && t->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
+                       t->source->spec, s->header ? "a" : "no", m->header ? "one" : "none", s->header);
+    const bool shorter = label && t->source->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
     if (s->ncolumns != m->ncolumns && !shorter)
         return yk_fail(
             YK_EDATA,
             "%s: %zu column%s, but the model was trained on %zu; columns without names are matched by "
             "position",
-            t->spec->text, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
+            t->source->spec, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
     for (size_t i = 0, k = 0; i < s->ncolumns; i++, k++) {
         k += shorter && &m->column[k] == label;
         t->column[i] = &m->column[k];
@@ -170,16 +170,16 @@ yk_status yk__tabular_types(const yk_tabular *t)
             return yk_fail(YK_EDATA,
                            "%s: %s has the type %s here, but %s in the training data, which means something "
                            "else: convert the column",
-                           t->spec->text, name, type, c->type);
+                           t->source->spec, name, type, c->type);
         if (time && numbers)
             yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
                     "%s since 1970",
-                    t->spec->text, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
+                    t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
                     here == 'd' || there == 'd' ? "days" : "seconds");
         if (c->role == YK_COLUMN_CATEGORICAL && here == 'n' && there == 't' && !guessed)
             yk_warn("%s: %s has the type %s here, but %s in the training data: values are equal only if they "
                     "are written the same way (7 is not 07)",
-                    t->spec->text, name, type, c->type);
+                    t->source->spec, name, type, c->type);
     }
     return YK_OK;
 }
@@ -190,13 +190,14 @@ static yk_status fail_differs(const yk_tabular *t, const char *name, const char 
                               const char *model)
 {
     return yk_fail(YK_EUSAGE, "%s: %s: %s is %s here, but %s in the model: leave out this option",
-                   t->spec->text, name, key, here, model);
+                   t->source->spec, name, key, here, model);
 }
 
 /* Roles that options give to columns: those in a list, or those that are in none. */
 static yk_status compare_roles(const yk_tabular *t, bool listed)
 {
-    const bool others = yk_spec_text(t->spec, "numeric") && !yk_spec_text(t->spec, "categorical");
+    const bool others =
+        yk_spec_text(&t->source->parsed, "numeric") && !yk_spec_text(&t->source->parsed, "categorical");
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *own = &t->own->column[i], *c = t->column[i];
         const yk_column_role here = listed ? own->role : YK_COLUMN_CATEGORICAL;
@@ -222,7 +223,7 @@ static char *join(const yk__names *names)
 static yk_status compare_lists(const yk_tabular *t, const yk_schema_column *c, const char *key,
                                const yk__names *here, const yk__names *model)
 {
-    if (!yk_spec_text(t->spec, key))
+    if (!yk_spec_text(&t->source->parsed, key))
         return YK_OK;
     char name[80], *a = join(here), *b = join(model);
     yk_status st = a && b ? YK_OK : yk_fail_memory(1000, "a list");
@@ -242,10 +243,10 @@ static yk_status compare_options(const yk_tabular *t)
                            *label = yk_schema_first(m, YK_COLUMN_LABEL);
     char name[80], here[24], there[24];
     yk_status st;
-    if (number && yk_spec_text(t->spec, "scale") && s->scale != m->scale)
+    if (number && yk_spec_text(&t->source->parsed, "scale") && s->scale != m->scale)
         return fail_differs(t, yk_schema_name(m, number, name), "scale", yk_scale_name[s->scale],
                             yk_scale_name[m->scale]);
-    if (category && yk_spec_text(t->spec, "encode") && s->encode != m->encode)
+    if (category && yk_spec_text(&t->source->parsed, "encode") && s->encode != m->encode)
         return fail_differs(t, yk_schema_name(m, category, name), "encode", yk_encoding_name[s->encode],
                             yk_encoding_name[m->encode]);
     if (yk_schema_hashes(m) && s->features && s->features != m->features) {
@@ -273,14 +274,14 @@ yk_status yk__tabular_match(yk_tabular *t)
         return st;
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *c = t->column[i];
-        const bool label = c && c->role == YK_COLUMN_LABEL && !t->options.unlabeled;
-        const bool weight = c && c->role == YK_COLUMN_WEIGHT && !t->options.unlabeled;
+        const bool label = c && c->role == YK_COLUMN_LABEL && !t->source->options.unlabeled;
+        const bool weight = c && c->role == YK_COLUMN_WEIGHT && !t->source->options.unlabeled;
         t->labeled |= label;
         if (c && !label && !weight && !yk_is_feature(c))
             t->column[i] = NULL;
     }
-    if (yk_spec_text(t->spec, "fit"))
+    if (yk_spec_text(&t->source->parsed, "fit"))
         yk_note("%s: fit is not needed: the model has the means and values of its training data",
-                t->spec->text);
+                t->source->spec);
     return YK_OK;
 }

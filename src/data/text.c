@@ -120,7 +120,7 @@ yk_status yk__text_count(yk_reader *reader, uint64_t *out)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
     const yk_text_source *s = (const yk_text_source *)reader->source;
-    const bool parse = !s->is_row || reader->source->skip_bad; /* only parsing finds bad lines */
+    const bool parse = !s->is_row || reader->source->options.skip_bad; /* only parsing finds bad lines */
     const char *line = NULL;
     size_t length;
     uint64_t lines, n = 0;
@@ -131,8 +131,9 @@ yk_status yk__text_count(yk_reader *reader, uint64_t *out)
     return st;
 }
 
-yk_status yk__text_open(yk_text_source *s, const char *where)
+yk_status yk__text_open(yk_text_source *s)
 {
+    const char *where = s->base.base.parsed.where;
     s->base.base.kind = YK_ROWS_SPARSE;
     if (!strcmp(where, YK_STDIN)) {
         s->base.base.once = true;

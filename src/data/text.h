@@ -7,7 +7,7 @@
  *         ...
  *     }
  *     const yk_source_ops yk__arff_source = YK__TEXT_SOURCE("arff", "features", arff, arff_open);
- *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files. Rows are sparse;
+ *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text), which finds the files. Rows are sparse;
  *     // for dense ones, it then sets source->kind, and source->dim, which must be known before the first line is read
  *
  * line[length] and the 63 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
@@ -47,7 +47,7 @@ static inline size_t yk__bom(const void *text, size_t n)
     return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-yk_status yk__text_open(yk_text_source *s, const char *where);
+yk_status yk__text_open(yk_text_source *s);
 yk_status yk__text_reader_open(yk_reader *r);
 yk_status yk__text_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
 yk_status yk__text_count(yk_reader *r, uint64_t *out);

@@ -134,7 +134,7 @@ static yk_status decode_numbers(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
     yk_feature f[2] = {{.name = s->weight ? s->weight : ""}, {.name = s->target ? s->target : ""}};
     float weight = 1.0f, target = 0.0f;
     yk_status st = yk_example_find(rec->data, rec->size, f, 2);
-    const bool labeled = s->target && (f[1].kind || !s->base.base.unlabeled);
+    const bool labeled = s->target && (f[1].kind || !s->base.base.options.unlabeled);
     if (st || (s->weight && (st = read_number(&f[0], false, &weight))) ||
         (labeled && (st = read_number(&f[1], true, &target))) || (st = decode(r, rec, rows)))
         return st;
@@ -207,15 +207,15 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields, 
             return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
     }
     s->names = (yk_example_names){
-        .label = name[0], .index = name[1], .value = name[2], .unlabeled = s->base.base.unlabeled};
-    s->images.unlabeled = s->base.base.unlabeled;
+        .label = name[0], .index = name[1], .value = name[2], .unlabeled = s->base.base.options.unlabeled};
+    s->images.unlabeled = s->base.base.options.unlabeled;
     if (fields) {
         s->names.field = name[3] ? name[3] : "field";
         s->names.field_needed = name[3];
     }
     s->images.label_name = name[0];
     s->images.image_name = name[4];
-    s->weight = s->base.base.unlabeled ? NULL : name[5];
+    s->weight = s->base.base.options.unlabeled ? NULL : name[5];
     if (numbers) { /* then the label need not be an integer: decode() finds none */
         s->target = name[0] ? name[0] : "label";
         s->names.label = s->images.label_name = "";
@@ -224,19 +224,19 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields, 
     return YK_OK;
 }
 
-static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status tfr_open(yk_source *source)
 {
-    (void)split;
+    yk_spec *spec = &source->parsed;
     tfr_source *s = (tfr_source *)source;
-    s->keys = yk__spec_keys(spec, o, 0, YK_EXAMPLE_INDICES);
+    s->keys = yk__spec_keys(source, 0, YK_EXAMPLE_INDICES);
     const uint64_t block = yk_spec_u64(spec, "block", YK_BLOCK_BYTES, 1, UINT64_MAX);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
-    const bool fields = yk__spec_positions(spec, o, source);
-    source->fields = fields ? yk__spec_nfields(spec, o) : 1;
+    const bool fields = yk__spec_positions(source);
+    source->fields = fields ? yk__spec_nfields(source) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
-    if (st || (st = name_features(s, spec, fields && !source->by_position, o->numbers)) ||
+    if (st || (st = name_features(s, spec, fields && !source->by_position, source->options.numbers)) ||
         (st = yk__file_blocks(&s->base, block)) ||
-        (st = yk__tfr_images_open(spec, o, source, &s->base.files, &s->images)))
+        (st = yk__tfr_images_open(source, &s->base.files, &s->images)))
         return st;
     s->names.nfields = source->fields;
     source->kind = YK_ROWS_SPARSE;

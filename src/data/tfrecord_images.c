@@ -105,9 +105,9 @@ static bool has_any(const yk_spec *spec, const char *const *keys)
     return *keys;
 }
 
-yk_status yk__tfr_images_open(yk_spec *spec, const yk_source_options *o, yk_source *source,
-                              const yk_files *files, yk__tfr_images *out)
+yk_status yk__tfr_images_open(yk_source *source, const yk_files *files, yk__tfr_images *out)
 {
+    yk_spec *spec = &source->parsed;
     enum { FORM_IMAGE, FORM_SPARSE, FORM_AUTO };
     static const char *const of_sparse[] = {"features", "index", "value", "field", NULL};
     static const char *const of_images[] = {"size", "fit", "channels", "base", "classes", "image", NULL};
@@ -125,7 +125,7 @@ yk_status yk__tfr_images_open(yk_spec *spec, const yk_source_options *o, yk_sour
         return YK_OK;
     out->base = (int64_t)yk_spec_u64(spec, "base", 0, 0, INT32_MAX);
     out->classes = (uint32_t)yk_spec_u64(spec, "classes", 0, 1, MAX_CLASSES);
-    yk_status st = yk__image_options(spec, o, source, &out->form);
+    yk_status st = yk__image_options(source, &out->form);
     if (st)
         return st;
     if ((!images || !out->form.height) && (st = probe(files, out, &found)))

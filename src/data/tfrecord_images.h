@@ -30,8 +30,7 @@ typedef struct {
 } yk__tfr_images;
 
 /* Reads the options; if they do not decide everything, also the first records. */
-yk_status yk__tfr_images_open(yk_spec *spec, const yk_source_options *o, yk_source *source,
-                              const yk_files *files, yk__tfr_images *out);
+yk_status yk__tfr_images_open(yk_source *source, const yk_files *files, yk__tfr_images *out);
 
 /* Decodes the image of one record into a new row. YK_EDATA: yk_error() is the reason, without file and record. */
 yk_status yk__tfr_images_add(const yk__tfr_images *t, yk_image_decoder *d, const uint8_t *record, size_t n,

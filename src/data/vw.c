@@ -91,7 +91,6 @@ typedef struct {
     uint64_t base; /* the first class */
     bool fields;
     bool ignore_weights;
-    bool numbers;         /* labels are numbers */
     yk__names namespaces; /* none: any */
     atomic_uint seen;     /* kinds of labels that any reader has seen */
 } vw;
@@ -216,7 +215,7 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
                    false;
         if (i == 0 && !(v >= 0.0 && isfinite((float)v)))
             return yk__text_bad(r, p, "the importance weight %s is negative", token), false;
-        if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.base.source->unlabeled)
+        if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.base.source->options.unlabeled)
             return yk__text_bad(r, p,
                                 "the initial prediction is %s, but only 0 is supported; remove it, or add "
                                 "?weights=ignore",
@@ -231,23 +230,24 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
 static bool parse_label(yk_text_reader *r, const char *p, const char *bar, labeled *out)
 {
     vw *s = (vw *)r->base.base.source;
+    const bool numbers = s->text.base.base.options.numbers;
     p = skip_blanks(p, bar);
     const char *after = end_of_word(p, bar);
     double v = 0.0;
     *out = (labeled){.weight = 1.0f};
-    if ((after == bar || *p == '\'') && r->base.base.source->unlabeled)
+    if ((after == bar || *p == '\'') && r->base.base.source->options.unlabeled)
         return parse_weights(r, p, bar, 1, &out->weight);
     const bool number = after != bar && parse_value(p, (size_t)(after - p), &v) && isfinite((float)v);
     out->target = (float)v;
-    if (!number || (!s->numbers && (!yk__is_class(v) || (s->base && v < 1.0))))
+    if (!number || (!numbers && (!yk__is_class(v) || (s->base && v < 1.0))))
         return bad_label(r, p, bar), false;
-    const int32_t label = s->numbers ? 0 : (int32_t)v;
-    if (!s->numbers && !yk__labels_agree(&s->seen, label))
+    const int32_t label = numbers ? 0 : (int32_t)v;
+    if (!numbers && !yk__labels_agree(&s->seen, label))
         return yk__text_bad(r, p,
                             "the label %d does not match earlier labels: -1 can only be combined with +1",
                             label),
                false;
-    out->label = label < 0 || s->numbers ? 0 : label - (int32_t)s->base;
+    out->label = label < 0 || numbers ? 0 : label - (int32_t)s->base;
     after = skip_blanks(after, bar);
     return after == bar || parse_weights(r, after, bar, 0, &out->weight);
 }
@@ -339,7 +339,7 @@ static inline size_t parse_feature(yk_text_reader *r, const space *in, const cha
         if (!isfinite(value))
             return bad_value(r, p, p, "is too large"), 0;
     }
-    if (s->names)
+    if (s->options.names)
         yk_source_named(s, yk_key_id(hash, ((const vw *)s)->features), in->name, in->length, '^', p, length);
     *out = (feature){.value = value, .hash = (uint32_t)(hash >> 32)};
     return used;
@@ -458,7 +458,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     st = put_row(reader, n, first.label, rows);
     if (!st && (rows->weight || first.weight != 1.0f))
         st = yk_rows_set_weight(rows, first.weight);
-    if (!st && ((const vw *)r->base.base.source)->numbers)
+    if (!st && r->base.base.source->options.numbers)
         st = yk_rows_set_target(rows, first.target);
     if (!st && r->base.base.source->ncarry)
         st = keep_tag(&r->base.base, line, bar);
@@ -474,37 +474,36 @@ static bool is_row(const yk_text_reader *r, const char *line, size_t length)
 
 /* ---- the source */
 
-static yk_status vw_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status vw_open(yk_source *source)
 {
-    (void)split;
+    yk_spec *spec = &source->parsed;
     vw *s = (vw *)source;
-    s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
+    s->features = yk__spec_keys(source, 24, UINT32_MAX).features;
     s->base = yk_spec_u64(spec, "base", 0, 0, 1);
-    s->numbers = o->numbers;
     s->ignore_weights = yk_spec_choice(spec, "weights", "ignore", -1) == 0;
     const bool one = yk_spec_choice(spec, "fields", "one", -1) == 0;
     yk_status st =
         spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "namespaces"), true, &s->namespaces);
     if (st)
         return st;
-    if (o->carry && !o->inspects && strcmp(o->carry, "tag"))
+    if (source->options.carry && !source->options.inspects && strcmp(source->options.carry, "tag"))
         return yk_fail(YK_EUSAGE, "%s: no column '%s'; the only column of vw data is 'tag'", spec->text,
-                       o->carry);
+                       source->options.carry);
     if (s->namespaces.n > UINT16_MAX)
         return yk_fail(YK_EUSAGE, "%s: more than %d namespaces", spec->text, UINT16_MAX);
-    if (!one && !s->namespaces.n && o->fields == YK_FIELDS_ALL)
+    if (!one && !s->namespaces.n && source->options.fields == YK_FIELDS_ALL)
         return yk_fail(YK_EUSAGE,
                        "%s: the model needs fields, which are the namespaces: list them, as in "
                        "?namespaces=user,ad, or add ?fields=one",
                        spec->text);
-    s->fields = !one && s->namespaces.n && o->fields != YK_FIELDS_NONE;
+    s->fields = !one && s->namespaces.n && source->options.fields != YK_FIELDS_NONE;
     s->text.parse = parse_line;
     s->text.is_row = is_row;
     source->fields = s->fields ? (uint32_t)s->namespaces.n : 1;
-    source->ncarry = o->carry != NULL;
+    source->ncarry = source->options.carry != NULL;
     source->dim = (size_t)s->features;
     source->hashed_into = s->features;
-    return yk__text_open(&s->text, spec->where);
+    return yk__text_open(&s->text);
 }
 
 static void vw_free(yk_source *source)

@@ -266,7 +266,7 @@ yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float
     yk_source *source = NULL;
     here.memory.in_place = data->memory.ascending; /* no copies */
     yk_status st = yk_data_open(&here, trained(m), true, NULL, &source);
-    const bool in_place = !st && source->block_rows && !source->part.on && !source->skip_bad;
+    const bool in_place = !st && source->block_rows && !source->part.on && !source->options.skip_bad;
     if (in_place && source->examples == rows && rows)
         st = yk_infer_array(trained(m), source, out);
     else if (!st && !(st = yk_infer(trained(m), source, false, append, &all, NULL)) && all.left)
