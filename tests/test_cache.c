@@ -216,7 +216,7 @@ static void fields_are_kept(void **state)
     assert_int_equal(c->cached->n, 3);
     assert_int_equal(c->cached->start[3], 3);
     assert_true(c->cached->index[1] == 17 && c->cached->value[1] == 2.0f && c->dim == 18);
-    assert_true(c->bytes > 256);
+    assert_true(c->files.bytes > 256);
     yk_source_free(c);
 
     f = fopen(path, "r+b"); /* a changed field does not match the checksum */

@@ -416,7 +416,7 @@ static void standard_input_is_read_once(void **state)
         assert_true(fd >= 0 && dup2(fd, 0) == 0);
         close(fd);
         yk_source *s = open_well(specs[i], YK_SPLIT_TRAIN);
-        assert_true(s->once && s->nblocks == 1 && s->bytes == 0);
+        assert_true(s->once && s->nblocks == 1 && s->files.bytes == 0);
         yk_source_free(s);
         assert_int_equal(read_all(specs[i], NULL, 2, &rows, NULL), YK_OK);
         assert_int_equal(rows.n, 3);

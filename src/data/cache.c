@@ -80,13 +80,12 @@ static yk_status cache_open(yk_source *source)
     cache *s = (cache *)source;
     yk_cache_shape shape;
     yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
-    if (st || (!source->options.shape_only && (st = yk_cache_check(spec->where, &s->rows))))
+    if (st || (st = yk_files_add(&source->files, spec->where)) ||
+        (!source->options.shape_only && (st = yk_cache_check(spec->where, &s->rows))))
         return st;
     if (s->rows.target && !source->options.numbers && !source->options.unlabeled && !source->options.inspects)
         return yk_fail(YK_EUSAGE, "%s: the labels are numbers: use --loss squared", spec->where);
     yk__cached_open(source, &s->rows);
-    source->bytes = source->disk_bytes = s->rows.map_size;
-    source->files = 1;
     source->classes = shape.header.classes;
     source->height = shape.header.height;
     source->width = shape.header.width;

@@ -21,7 +21,7 @@
 #define BLOCK   (RECORD * 340)
 
 typedef struct {
-    yk__file_reader base;
+    yk_reader base;
     bool ended;
 } cifar_reader;
 
@@ -70,14 +70,14 @@ static yk_status find_split(const char *directory, yk_split split, yk_files *fil
 /* The file ends within a record, or its compressed data is damaged: there are no more records. */
 static yk_status broken(cifar_reader *r, yk_status st, uint64_t at, size_t have)
 {
-    yk_source *s = r->base.base.source;
+    yk_source *s = r->base.source;
     r->ended = true;
     if (st == YK_EDATA)
-        return yk_source_bad(s, r->base.block->path, at / RECORD + 1, yk_input_offset(r->base.in), "%s",
+        return yk_source_bad(s, r->base.range->path, at / RECORD + 1, yk_input_offset(r->base.in), "%s",
                              yk_input_reason(r->base.in));
     if (st)
         return st;
-    return yk_source_bad(s, r->base.block->path, at / RECORD + 1, at,
+    return yk_source_bad(s, r->base.range->path, at / RECORD + 1, at,
                          "truncated: a record has %d bytes, but the file ends after %zu (only CIFAR-10's "
                          "binary version can be read)",
                          RECORD, have);
@@ -92,7 +92,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
         const uint8_t *p;
         size_t have;
         uint64_t at = yk_input_offset(r->base.in);
-        if (at >= r->base.block->end)
+        if (at >= r->base.range->end)
             break;
         st = yk_input_peek(r->base.in, RECORD, &p, &have);
         if (!st && have == 0 && at > 0)
@@ -103,7 +103,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
         }
         uint8_t *pixels;
         if (p[0] >= CLASSES) {
-            st = yk_source_bad(reader->source, r->base.block->path, at / RECORD + 1, at,
+            st = yk_source_bad(reader->source, r->base.range->path, at / RECORD + 1, at,
                                "the label %u is not a class from 0 to 9", p[0]);
         } else if (!(st = yk_rows_dense_u8(rows, &pixels))) {
             memcpy(pixels, p + 1, PIXELS);
@@ -118,7 +118,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
 
 static yk_status cifar_count(yk_reader *reader, uint64_t *out)
 {
-    const yk_file_block *b = ((const cifar_reader *)reader)->base.block;
+    const yk_file_block *b = ((const cifar_reader *)reader)->base.range;
     *out =
         b->end == UINT64_MAX || reader->source->options.skip_bad ? UINT64_MAX : (b->end - b->begin) / RECORD;
     return YK_OK;
@@ -140,14 +140,13 @@ static uint64_t count_examples(const yk_files *f)
 static yk_status cifar_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
-    yk__file_source *s = (yk__file_source *)source;
     bool directory = yk__is_directory(spec->where);
-    yk_status st =
-        directory ? find_split(spec->where, source->split, &s->files) : yk_files_find(spec->where, &s->files);
-    if (st || (st = yk__file_blocks(s, BLOCK)))
+    yk_status st = directory ? find_split(spec->where, source->split, &source->files)
+                             : yk_files_find(spec->where, &source->files);
+    if (st || (st = yk__file_blocks(source, BLOCK)))
         return st;
     source->kind = YK_ROWS_U8;
-    source->examples = count_examples(&s->files);
+    source->examples = count_examples(&source->files);
     source->dim = PIXELS;
     source->classes = CLASSES;
     source->height = source->width = SIDE;
@@ -160,13 +159,10 @@ const yk_source_ops yk__cifar10_source = {
     .name = "cifar10",
     .usage = "cifar10:DIRECTORY",
     .options = "",
-    .source_size = sizeof(yk__file_source),
+    .source_size = sizeof(yk_source),
     .reader_size = sizeof(cifar_reader),
     .open = cifar_open,
-    .free = yk__file_free,
     .reader_open = yk__file_reader_open,
-    .reader_close = yk__file_reader_close,
-    .reader_check = yk__file_reader_check,
     .next = cifar_next,
     .count = cifar_count,
     .two_sets = true,

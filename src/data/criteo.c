@@ -32,7 +32,7 @@
 #define SMALL      4096 /* integers below this have a lookup table */
 
 typedef struct {
-    yk_text_source text;
+    yk_source base;
     uint64_t features;
     bool fields;             /* rows carry the column as field number */
     bool values;             /* integers are values, not buckets */
@@ -162,7 +162,7 @@ static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
     const int tabs = count_tabs(line, end);
     char token[48];
     const int columns = line == end ? 0 : tabs + 1;
-    const bool unlabeled = tabs == FIELDS - 1 && r->base.base.source->options.unlabeled;
+    const bool unlabeled = tabs == FIELDS - 1 && r->base.source->options.unlabeled;
     if (tabs != FIELDS && !unlabeled)
         return yk__text_bad(r, line, "%d column%s instead of 40%s", columns, yk_plural(columns),
                             columns == FIELDS ? "; only yoke predict accepts lines without a label" : "");
@@ -209,18 +209,18 @@ static void name_last(const criteo *s, const entries *e, int i, const char *text
     char column[8];
     const int length = snprintf(column, sizeof column, "%c%d", i < INTEGERS ? 'I' : 'C',
                                 1 + (i < INTEGERS ? i : i - INTEGERS));
-    yk_source_named(&s->text.base.base, first + yk_key_id(e->hash[e->hashes - 1], s->features - first),
-                    column, (size_t)length, '=', text, n);
+    yk_source_named(&s->base, first + yk_key_id(e->hash[e->hashes - 1], s->features - first), column,
+                    (size_t)length, '=', text, n);
 }
 
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
-    const criteo *s = (const criteo *)r->base.base.source;
+    const criteo *s = (const criteo *)r->base.source;
     const char *p = line, *end = line + length;
     entries e;
     e.values = e.hashes = 0;
-    const bool labeled = !s->text.base.base.options.unlabeled || count_tabs(line, end) != FIELDS - 1;
+    const bool labeled = !s->base.options.unlabeled || count_tabs(line, end) != FIELDS - 1;
     if (labeled && ((*p != '0' && *p != '1') || p[1] != '\t'))
         return bad_field(r, line, end, p, 0);
     p += labeled;
@@ -250,7 +250,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
             e.value[e.values++] = log_of(s, v);
         else
             e.hash[e.hashes++] = yk_mix64(key ^ s->column[i]);
-        if (s->text.base.base.options.names && e.hashes)
+        if (s->base.options.names && e.hashes)
             name_last(s, &e, i, at, (size_t)(p - at));
     }
     if (p != end)
@@ -279,8 +279,6 @@ static yk_status criteo_open(yk_source *source)
         return yk_fail(YK_EUSAGE, "%s: %llu feature%s not enough: the data has %d numeric columns",
                        spec->text, (unsigned long long)s->features, s->features == 1 ? " is" : "s are",
                        INTEGERS);
-    s->text.parse = parse_line;
-    s->text.is_row = is_row;
     source->dim = (size_t)s->features;
     source->hashed_into = s->features;
     source->classes = 2;
@@ -290,8 +288,8 @@ static yk_status criteo_open(yk_source *source)
     make_buckets(s);
     for (int v = 0; s->values && v < SMALL; v++)
         s->log_of[v] = (float)log1p((double)v);
-    return yk__text_open(&s->text);
+    return yk__text_open(source);
 }
 
 const yk_source_ops yk__criteo_source =
-    YK__TEXT_SOURCE("criteo", "bits features fields numeric", criteo, criteo_open);
+    YK__TEXT_SOURCE("criteo", "bits features fields numeric", criteo, criteo_open, parse_line, is_row);

@@ -50,7 +50,7 @@ bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const
 __attribute__((cold)) static yk_status bad_quote(yk_text_reader *r, const char *at, size_t column,
                                                  yk__csv_result why)
 {
-    const yk__csv *s = (const yk__csv *)r->base.base.source;
+    const yk__csv *s = (const yk__csv *)r->base.source;
     char name[80];
     if (why == YK__CSV_NO_MEMORY)
         return YK_ESYSTEM;
@@ -60,7 +60,7 @@ __attribute__((cold)) static yk_status bad_quote(yk_text_reader *r, const char *
     if (why == YK__CSV_AFTER_QUOTE)
         return yk__text_bad(r, at, "%s: text after the closing quote; inside quotes, write a quote as \"\"",
                             name);
-    if (s->text.quoted)
+    if (s->base.quoted)
         return yk__text_bad(r, at, "%s: the quote is not closed", name);
     return yk__text_bad(
         r, at, "%s: the quote is not closed on this line; if fields contain line breaks, add multiline=1",
@@ -69,7 +69,7 @@ __attribute__((cold)) static yk_status bad_quote(yk_text_reader *r, const char *
 
 __attribute__((cold)) static yk_status bad_count(yk_text_reader *r, size_t count)
 {
-    const yk__csv *s = (const yk__csv *)r->base.base.source;
+    const yk__csv *s = (const yk__csv *)r->base.source;
     const char word[] = {s->delimiter, 0};
     return yk__text_bad(r, r->line, "%zu column%s instead of %zu; the delimiter is '%s'", count,
                         yk_plural(count), s->table.own->ncolumns, s->delimiter == '\t' ? "tab" : word);
@@ -77,7 +77,7 @@ __attribute__((cold)) static yk_status bad_count(yk_text_reader *r, size_t count
 
 static size_t count_columns(yk_text_reader *r, const char *line, const char *end)
 {
-    const char delimiter = ((const yk__csv *)r->base.base.source)->delimiter;
+    const char delimiter = ((const yk__csv *)r->base.source)->delimiter;
     size_t n = 1;
     for (const char *p = line;; p++, n++)
         if (yk__csv_read(&((yk__csv_reader *)r)->field, &p, end, delimiter) || p == end)
@@ -88,7 +88,7 @@ static size_t count_columns(yk_text_reader *r, const char *line, const char *end
 __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
                                                  const char *at, size_t column)
 {
-    const yk__csv *s = (const yk__csv *)r->base.base.source;
+    const yk__csv *s = (const yk__csv *)r->base.source;
     yk__csv_field *f = &((yk__csv_reader *)r)->field;
     const size_t count = count_columns(r, line, end);
     const char *p = at;
@@ -107,7 +107,7 @@ __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *
 static const char *parse_field(yk_text_reader *r, const char *line, const char *end, const char *p, size_t i,
                                yk_row *w)
 {
-    yk__csv *s = (yk__csv *)r->base.base.source;
+    yk__csv *s = (yk__csv *)r->base.source;
     yk__csv_field *f = &((yk__csv_reader *)r)->field;
     const yk_schema_column *c = s->table.column[i];
     const char *next = p;
@@ -140,11 +140,11 @@ static inline const char *hash_category(const char *p, const char *end, uint64_t
 /* The columns of a line. *ok_out: the row is complete; otherwise the line is bad, with the status that is returned. */
 static yk_status parse_fields(yk_text_reader *r, const char *line, const char *end, yk_row *out, bool *ok_out)
 {
-    const yk__csv *s = (const yk__csv *)r->base.base.source;
+    const yk__csv *s = (const yk__csv *)r->base.source;
     const yk_schema *schema = s->table.schema;
     const uint64_t pattern = YK__BYTES(s->delimiter);
     const bool hashed = schema->encode == YK_ENCODE_HASH && !out->field && !schema->missing.n &&
-                        !r->base.base.source->options.names;
+                        !r->base.source->options.names;
     const bool whole = schema->scale != YK_SCALE_STANDARD && !schema->missing.n;
     const float *log_of = schema->log_of;
     yk_row w = *out;
@@ -188,7 +188,7 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
 /* Every file must begin with the header of the first one. */
 static yk_status check_header(yk_text_reader *r, const char *line, const char *end)
 {
-    const yk__csv *s = (const yk__csv *)r->base.base.source;
+    const yk__csv *s = (const yk__csv *)r->base.source;
     const yk_schema *own = s->table.own;
     yk__csv_field *f = &((yk__csv_reader *)r)->field;
     const char *p = line - 1;
@@ -213,20 +213,21 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
 /* Keeps the texts of the columns that are carried. The line is not bad. */
 static yk_status carry_cells(yk__csv_reader *r, const char *line, const char *end)
 {
-    const yk__csv *s = (const yk__csv *)r->text.base.base.source;
+    const yk__csv *s = (const yk__csv *)r->text.base.source;
     const char *p = line - 1;
-    yk_status st = yk__carry_row(&r->text.base.base);
+    yk_status st = yk__carry_row(&r->text.base);
     for (size_t i = 0; i < s->table.own->ncolumns && !st; i++) {
         if (p++, yk__csv_read(&r->field, &p, end, s->delimiter))
             return YK_ESYSTEM;
-        yk_tabular_carry(&s->table, &r->text.base.base, i, r->field.text, r->field.n);
+        yk_tabular_carry(&s->table, &r->text.base, i, r->field.text, r->field.n);
     }
     return st;
 }
 
-yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out)
+static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
+                            bool *added_out)
 {
-    const yk__csv *s = (const yk__csv *)r->base.base.source;
+    const yk__csv *s = (const yk__csv *)r->base.source;
     if (r->offset == 0 && s->table.own->header)
         return check_header(r, line, line + length);
     if (length == 0 || !yk__csv_in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
@@ -236,11 +237,17 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
     if (st || (st = parse_fields(r, line, line + length, &w, &ok)) || !ok)
         return st;
-    if (s->text.base.base.ncarry && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
+    if (s->base.ncarry && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
         return st;
-    st = yk_row_end(&w, s->table.schema, s->text.base.base.options.numbers, rows);
+    st = yk_row_end(&w, s->table.schema, s->base.options.numbers, rows);
     *added_out = !st;
     return st;
+}
+
+static bool is_row(const yk_text_reader *r, const char *line, size_t length)
+{
+    (void)line;
+    return length && !(r->offset == 0 && ((const yk__csv *)r->base.source)->table.own->header);
 }
 
 /* ---- the source */
@@ -248,7 +255,6 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
 static void csv_free(yk_source *source)
 {
     yk_tabular_fini(&((yk__csv *)source)->table);
-    yk__file_free(source);
 }
 
 static yk_status csv_reader_open(yk_reader *reader)
@@ -265,7 +271,6 @@ static void csv_reader_close(yk_reader *reader)
     yk__csv_reader *r = (yk__csv_reader *)reader;
     free(r->field.buffer);
     free(r->hash);
-    yk__file_reader_close(reader);
 }
 
 const yk_source_ops yk__csv_source = {
@@ -281,7 +286,8 @@ const yk_source_ops yk__csv_source = {
     .free = csv_free,
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
-    .reader_check = yk__file_reader_check,
     .next = yk__text_next,
+    .parse = parse_line,
+    .is_row = is_row,
     .count = yk__text_count,
 };

@@ -26,7 +26,7 @@ typedef struct {
 } yk__csv_field;
 
 typedef struct {
-    yk_text_source text;
+    yk_source base;
     yk_tabular table;
     char delimiter;
 } yk__csv;
@@ -38,7 +38,6 @@ typedef struct {
 } yk__csv_reader;
 
 yk_status yk__csv_open(yk_source *s);
-yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
 
 /* ---- fields */
 

@@ -38,7 +38,7 @@ static bool next_line(sample *t, bool quoted, const char **line_out, size_t *len
 /* Nothing is consumed, so that standard input can still be read. A last line without a line break counts as complete. */
 static yk_status open_sample(const yk__csv *s, sample *t)
 {
-    const char *path = s->text.base.files.path[0], *line;
+    const char *path = s->base.files.path[0], *line;
     yk_status st = yk_input_open(path, 0, &t->in);
     for (size_t want = SAMPLE_BYTES; !st; want *= 2) {
         const uint8_t *p;
@@ -48,7 +48,7 @@ static yk_status open_sample(const yk__csv *s, sample *t)
         t->p = (const char *)p;
         t->end = t->p + have;
         sample first = *t;
-        if (have < want || next_line(&first, s->text.quoted, &line, &length))
+        if (have < want || next_line(&first, s->base.quoted, &line, &length))
             break;
         if (want > MAX_SAMPLE)
             st = yk_fail(YK_EDATA, "%s: the first line is longer than 64 MiB: not a CSV file", path);
@@ -96,14 +96,14 @@ static yk_status choose_delimiter(yk__csv *s, yk_spec *spec, const char *line, c
 /* The fields of the first line become the names. */
 static yk_status add_columns(yk__csv *s, sample *t, const char *line, const char *end)
 {
-    const char *path = s->text.base.files.path[0];
+    const char *path = s->base.files.path[0];
     yk_schema *own = s->table.own;
     for (const char *p = line;; p++) {
         if (own->ncolumns == YK_SCHEMA_MAX_COLUMNS)
             return yk_fail(YK_EDATA, "%s: more than %d columns", path, YK_SCHEMA_MAX_COLUMNS);
         if (yk__csv_read_name(&t->field, &p, end, s->delimiter))
             return yk_fail(YK_EDATA, "%s: line 1: bad quotes in column %zu%s", path, own->ncolumns + 1,
-                           s->text.quoted ? "" : "; if fields contain line breaks, add multiline=1");
+                           s->base.quoted ? "" : "; if fields contain line breaks, add multiline=1");
         const yk_status st = yk_schema_add(own, t->field.text, t->field.n, "");
         if (st || p == end)
             return st;
@@ -147,7 +147,7 @@ static void count_numbers(const yk__csv *s, sample *t, const char *line, const c
 static yk_status refuse_texts(yk__csv *s, const sample *t)
 {
     yk_schema *own = s->table.own;
-    const bool inspects = s->text.base.base.options.inspects; /* then they are ignored */
+    const bool inspects = s->base.options.inspects; /* then they are ignored */
     char list[400];
     size_t n = 0;
     for (size_t i = 0; i < own->ncolumns; i++) {
@@ -171,7 +171,7 @@ static yk_status refuse_texts(yk__csv *s, const sample *t)
     yk_fail(YK_EUSAGE,
             "%s: these columns are not numeric: %s%s%s; add categorical=%s to the spec to use their values "
             "as categories, or ignore=%s",
-            s->text.base.base.spec, list, n >= 300 ? ",..." : "", t->hint, list, list);
+            s->base.spec, list, n >= 300 ? ",..." : "", t->hint, list, list);
     if (!inspects)
         return YK_EUSAGE;
     yk_warn("%s", yk_error());
@@ -186,7 +186,7 @@ static yk_status read_sample(yk__csv *s, sample *t, uint64_t *rows_out)
     const char *line;
     if (!count)
         return yk_fail_memory(2 * own->ncolumns * sizeof *count, "columns");
-    for (; lines < SAMPLE_LINES && next_line(t, s->text.quoted, &line, &length); lines++) {
+    for (; lines < SAMPLE_LINES && next_line(t, s->base.quoted, &line, &length); lines++) {
         bytes += length + 1;
         if (length)
             count_numbers(s, t, line, line + length, count, count + own->ncolumns);
@@ -199,17 +199,11 @@ static yk_status read_sample(yk__csv *s, sample *t, uint64_t *rows_out)
     free(count);
     const double growth =
         yk_input_is_compressed(t->in) ? 4.0 : 1.0; /* compressed text is about four times as long */
-    *rows_out = (uint64_t)((double)s->text.base.base.bytes * growth / (double)bytes * (double)lines);
+    *rows_out = (uint64_t)((double)s->base.files.bytes * growth / (double)bytes * (double)lines);
     return s->table.schema == own ? refuse_texts(s, t) : YK_OK;
 }
 
 /* ---- open */
-
-static bool is_row(const yk_text_reader *r, const char *line, size_t length)
-{
-    (void)line;
-    return length && !(r->offset == 0 && ((const yk__csv *)r->base.base.source)->table.own->header);
-}
 
 /* Reads the first line, and decides what each column is. */
 static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *rows_out)
@@ -220,22 +214,22 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *ro
     if (st)
         return st;
     const char *const all = t->p;
-    if (!next_line(t, s->text.quoted, &line, &length)) {
+    if (!next_line(t, s->base.quoted, &line, &length)) {
         line = all;
         length = (size_t)(t->end - all);
         length -= length && line[length - 1] == '\r';
         if (memchr(line, '\r', length) && !memchr(line, '\n', length))
             return yk_fail(YK_EDATA, "%s: the lines end with CR; they must end with LF or CR LF",
-                           s->text.base.files.path[0]);
+                           s->base.files.path[0]);
     }
     line = yk__csv_skip_bom(line, &length);
     const char *const end = line + length;
     if (length == 0)
         return yk_fail(YK_EDATA, all == t->end ? "%s: is empty" : "%s: the first line is empty",
-                       s->text.base.files.path[0]);
+                       s->base.files.path[0]);
     if (memchr(line, 0, length))
         return yk_fail(
-            YK_EDATA, "%s: zero bytes in the first line: this is not CSV text%s", s->text.base.files.path[0],
+            YK_EDATA, "%s: zero bytes in the first line: this is not CSV text%s", s->base.files.path[0],
             !strncmp(all, "PAR1", 4)                                       ? "; use parquet:FILES"
             : !strncmp(all, "\xff\xfe", 2) || !strncmp(all, "\xfe\xff", 2) ? "; convert UTF-16 to UTF-8"
                                                                            : "");
@@ -299,20 +293,20 @@ static yk_status fit_file(fitting *f, yk_fit *fit, const char *path)
         return st;
     uint64_t lines = 1, number = 1;
     for (bool first = true;; first = false, number += lines) {
-        if ((st = yk_input_line(in, f->s->text.quoted, &line, &length, &lines)) || !line)
+        if ((st = yk_input_line(in, f->s->base.quoted, &line, &length, &lines)) || !line)
             break;
         if (first)
             line = yk__csv_skip_bom(line, &length);
         if ((first && f->s->table.own->header) || !length || !fit_line(f, fit, number, line, line + length))
             continue;
-        const bool by_number = yk_split_has_row(&f->s->text.base.base.part, f->seen++);
+        const bool by_number = yk_split_has_row(&f->s->base.part, f->seen++);
         if (f->own && !(by_number && yk__csv_in_part(f->s, &f->part_field, line, line + length)))
             continue;
         if ((st = yk_fit_row(fit)))
             break;
     }
     yk_input_free(in);
-    return st == YK_EDATA && yk_fit_rows(fit) && f->s->text.base.base.options.skip_bad ? YK_OK : st;
+    return st == YK_EDATA && yk_fit_rows(fit) && f->s->base.options.skip_bad ? YK_OK : st;
 }
 
 static yk_status pass(void *source, yk_fit *fit, const char *where)
@@ -324,7 +318,7 @@ static yk_status pass(void *source, yk_fit *fit, const char *where)
     yk_status st = !f.field ? yk_fail_memory(n * sizeof *f.field, "fields")
                    : where  ? yk_files_find(where, &others)
                             : YK_OK;
-    const yk_files *files = where ? &others : &s->text.base.files;
+    const yk_files *files = where ? &others : &s->base.files;
     for (size_t i = 0; i < files->n && !st; i++)
         st = fit_file(&f, fit, files->path[i]);
     if (!st && !yk_fit_rows(fit))
@@ -347,10 +341,8 @@ yk_status yk__csv_open(yk_source *source)
     sample t = {.hint = ""};
     uint64_t rows = 0;
     yk_status st = yk_tabular_init(&s->table, source);
-    s->text.parse = yk__csv_parse;
-    s->text.is_row = is_row;
-    s->text.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
-    if (st || (st = spec->status) || (st = yk__text_open(&s->text)))
+    s->base.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
+    if (st || (st = spec->status) || (st = yk__text_open(source)))
         return st;
     st = read_columns(s, spec, &t, &rows);
     yk_input_free(t.in);

@@ -19,7 +19,7 @@ static uint64_t estimate(const yk_source *s)
 {
     if (s->examples)
         return s->examples * (s->kind == YK_ROWS_U8 ? s->dim : s->kind == YK_ROWS_F32 ? 4 * s->dim : 400);
-    return s->bytes * 6;
+    return s->files.bytes * 6;
 }
 
 /* ---- loading: threads read blocks in parallel, and append them in order */
@@ -167,7 +167,7 @@ void yk_dataset_set_partition(const yk_dataset_partition *others)
 /* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
 static bool is_partitioned(const yk_source *s, yk_split split)
 {
-    return partition.parts > 1 && split == YK_SPLIT_TRAIN && s->bytes > 0;
+    return partition.parts > 1 && split == YK_SPLIT_TRAIN && s->files.bytes > 0;
 }
 
 static yk_status gather_parts(loader *l)

@@ -53,23 +53,9 @@ void yk__sort_words(const uint64_t *word, size_t n,
 
 /* ---- readers.c: sources of files in blocks */
 
-typedef struct {
-    yk_source base;
-    yk_files files;
-} yk__file_source;
-
-typedef struct {
-    yk_reader base;
-    yk_input *in;
-    const yk_file_block *block;
-} yk__file_reader;
-
 /* Divides s->files, which the caller has found, into blocks. */
-yk_status yk__file_blocks(yk__file_source *s, uint64_t block_bytes);
-void yk__file_free(yk_source *s);
+yk_status yk__file_blocks(yk_source *s, uint64_t block_bytes);
 yk_status yk__file_reader_open(yk_reader *r);
-void yk__file_reader_close(yk_reader *r);
-yk_status yk__file_reader_check(const yk_reader *r); /* YK_EDATA: the file has changed */
 
 /* ---- readers.c: sources that have all rows in memory. A reader copies a block of them. */
 

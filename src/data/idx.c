@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct {
@@ -150,22 +149,13 @@ static yk_status drop_bad_images(idx_source *s, const char *path)
     return kept ? YK_OK : yk_fail(YK_EDATA, "%s: no valid images", path);
 }
 
-static void count_file(yk_source *s, const char *path)
-{
-    struct stat file;
-    s->files++;
-    s->disk_bytes += stat(path, &file) ? 0 : (uint64_t)file.st_size;
-}
-
 static yk_status load(idx_source *s, const char *images_path, const char *labels_path)
 {
     yk_idx *im = &s->images;
     yk_status st = yk_idx_load(images_path, im);
-    if (st)
+    if (st || (st = yk_files_add(&s->base.files, images_path)) ||
+        (labels_path && (st = yk_files_add(&s->base.files, labels_path))))
         return st;
-    count_file(&s->base, images_path);
-    if (labels_path)
-        count_file(&s->base, labels_path);
     if (im->ndims < 2 || im->ndims > 3)
         return yk_fail_at(images_path, 3,
                           "images must have 3 dimensions (number, height, width) or 2, not %u", im->ndims);
@@ -214,7 +204,6 @@ static yk_status idx_open(yk_source *source)
     if (st)
         return st;
     yk__cached_open(source, &s->rows);
-    source->bytes = yk_rows_bytes(&s->rows);
     source->has_test = directory && yk__has_idx(spec->where, YK_SPLIT_TEST);
     source->cached = &s->rows;
     return YK_OK;

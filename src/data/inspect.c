@@ -332,8 +332,8 @@ static yk_status begin(pass *w, const yk_source *s)
     bool sparse = s->kind == YK_ROWS_SPARSE;
     i->format = s->ops->name;
     i->kind = s->kind;
-    i->files = s->files;
-    i->bytes = s->disk_bytes;
+    i->files = s->files.n;
+    i->bytes = s->files.bytes;
     i->columns = s->dim;
     i->height = s->height;
     i->width = s->width;

@@ -22,8 +22,8 @@
 #include <string.h>
 
 typedef struct {
-    yk_text_source text;
-    uint64_t base; /* the first index: 1 or 0 */
+    yk_source base;
+    uint64_t first_index; /* 1 or 0 */
     yk_key_space keys;
     bool ffm;    /* entries begin with a field number */
     bool fields; /* rows keep it */
@@ -67,7 +67,7 @@ static const char *parse_weight(const char *p, const char *end, float *out)
 /* The label must also be consistent with the labels seen so far. */
 static const char *parse_label(yk_text_reader *r, const char *p, const char *end, labeled *out)
 {
-    libsvm *s = (libsvm *)r->base.base.source;
+    libsvm *s = (libsvm *)r->base.source;
     char token[48];
     double v;
     const char *after = yk_decimal_before(p, end, &v), *number = after;
@@ -83,7 +83,7 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
                                 : ""),
                NULL;
     out->target = (float)v;
-    if (s->text.base.base.options.numbers && isfinite(out->target))
+    if (s->base.options.numbers && isfinite(out->target))
         return after;
     if (!yk__is_class(v))
         return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
@@ -102,7 +102,7 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
 /* Lines for predictions may have no label: they begin with an entry. */
 static bool has_label(const libsvm *s, const char *p, const char *end)
 {
-    const bool maybe = s->text.base.base.options.unlabeled && !s->weights;
+    const bool maybe = s->base.options.unlabeled && !s->weights;
     while (maybe && p != end && !is_blank(*p) && *p != ':')
         p++;
     return !maybe || p == end || *p != ':';
@@ -143,9 +143,9 @@ static inline const char *parse_number(yk_text_reader *r, const char *p, const c
 __attribute__((cold)) static const char *bad_index(yk_text_reader *r, const char *at, const char *entry,
                                                    yk_key index)
 {
-    const libsvm *s = (const libsvm *)r->base.base.source;
+    const libsvm *s = (const libsvm *)r->base.source;
     char token[48];
-    if (index < s->base)
+    if (index < s->first_index)
         yk__text_bad(r, at, "index 0, but indices start at 1; add ?base=0 if they start at 0");
     else
         yk__text_bad(
@@ -154,14 +154,14 @@ __attribute__((cold)) static const char *bad_index(yk_text_reader *r, const char
             "indices of any size into 2^B features",
             yk__text_token(entry, token),
             (unsigned long long)(s->keys.features ? s->keys.features : YK_MAX_FEATURES),
-            (unsigned long long)s->base);
+            (unsigned long long)s->first_index);
     return NULL;
 }
 
 static const char *parse_entry(yk_text_reader *r, const char *p, const char *end, uint32_t *index_out,
                                float *value_out, uint16_t *field_out)
 {
-    const libsvm *s = (const libsvm *)r->base.base.source;
+    const libsvm *s = (const libsvm *)r->base.source;
     char token[48];
     const char *entry = p;
     uint64_t index, field = 0;
@@ -176,9 +176,9 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
         return NULL;
     if (s->keys.hash) {
         *index_out = yk_key_id(yk_mix64(index), s->keys.features);
-        yk_source_named(r->base.base.source, *index_out, "", 0, ' ', at, (size_t)(p - 1 - at));
-    } else if (index - s->base < (s->keys.features ? s->keys.features : YK_MAX_FEATURES))
-        *index_out = (uint32_t)(index - s->base);
+        yk_source_named(r->base.source, *index_out, "", 0, ' ', at, (size_t)(p - 1 - at));
+    } else if (index - s->first_index < (s->keys.features ? s->keys.features : YK_MAX_FEATURES))
+        *index_out = (uint32_t)(index - s->first_index);
     else
         return bad_index(r, at, entry, index);
     double v = *p - '0'; /* most values are one digit: avoids a call */
@@ -206,7 +206,7 @@ static bool is_row(const yk_text_reader *r, const char *p, size_t length)
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
-    const libsvm *s = (const libsvm *)r->base.base.source;
+    const libsvm *s = (const libsvm *)r->base.source;
     const char *p = line, *end = line + length;
     while (is_blank(*p))
         p++;
@@ -240,10 +240,10 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     st = yk_rows_commit(rows, n, first.label);
     if (!st && s->weights)
         st = yk_rows_set_weight(rows, first.weight);
-    if (!st && s->text.base.base.options.numbers)
+    if (!st && s->base.options.numbers)
         st = yk_rows_set_target(rows, first.target);
-    if (!st && r->base.base.source->by_position &&
-        (st = yk_positions_number_last(r->base.base.source->positions, rows)) == YK_EDATA)
+    if (!st && r->base.source->by_position &&
+        (st = yk_positions_number_last(r->base.source->positions, rows)) == YK_EDATA)
         return yk__text_bad(r, line, "%s (?fields=position)", yk_error());
     *added_out = !st;
     return st;
@@ -253,7 +253,7 @@ static yk_status libsvm_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
     libsvm *s = (libsvm *)source;
-    s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
+    s->first_index = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->weights = yk_spec_u64(spec, "weight", 0, 0, 1);
     s->keys = yk__spec_keys(source, 0, YK_MAX_FEATURES);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
@@ -264,10 +264,8 @@ static yk_status libsvm_open(yk_source *source)
     s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
-    s->text.parse = parse_line;
-    s->text.is_row = is_row;
     source->dim = (size_t)s->keys.features;
-    return yk__text_open(&s->text);
+    return yk__text_open(source);
 }
 
 static yk_status libffm_open(yk_source *source)
@@ -276,7 +274,7 @@ static yk_status libffm_open(yk_source *source)
     return libsvm_open(source);
 }
 
-const yk_source_ops yk__libsvm_source =
-    YK__TEXT_SOURCE("libsvm", "base bits features fields nfields weight", libsvm, libsvm_open);
+const yk_source_ops yk__libsvm_source = YK__TEXT_SOURCE("libsvm", "base bits features fields nfields weight",
+                                                        libsvm, libsvm_open, parse_line, is_row);
 const yk_source_ops yk__libffm_source =
-    YK__TEXT_SOURCE("libffm", "base bits features nfields weight", libsvm, libffm_open);
+    YK__TEXT_SOURCE("libffm", "base bits features nfields weight", libsvm, libffm_open, parse_line, is_row);

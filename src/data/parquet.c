@@ -23,7 +23,7 @@ typedef struct {
 } block;
 
 typedef struct {
-    yk__file_source base;
+    yk_source base;
     yk__cell_table cells;
     table *table; /* [files] */
     block *block; /* [nblocks] */
@@ -105,9 +105,9 @@ static yk_status add_blocks(parquet_source *s)
                 const uint64_t all = f->group[g].rows, left = all - first;
                 rows = all / MAX_BLOCKS < BLOCK_ROWS ? BLOCK_ROWS : all / MAX_BLOCKS + 1;
                 rows = left < rows + rows / 2 ? left : rows;
-                if (YK_RESERVE(s->block, s->block_cap, s->base.base.nblocks + 1, "blocks"))
+                if (YK_RESERVE(s->block, s->block_cap, s->base.nblocks + 1, "blocks"))
                     return YK_ESYSTEM;
-                s->block[s->base.base.nblocks++] = (block){i, g, first, rows, row};
+                s->block[s->base.nblocks++] = (block){i, g, first, rows, row};
             }
     }
     return YK_OK;
@@ -124,7 +124,7 @@ static yk_status bad_row(yk__cell_reader *reader, uint64_t row, size_t k, const 
 {
     const parquet_reader *r = (const parquet_reader *)reader;
     parquet_source *s = (parquet_source *)reader->base.source;
-    return yk_source_bad(&s->base.base, s->base.files.path[r->block->table], r->block->row + row + 1,
+    return yk_source_bad(&s->base, s->base.files.path[r->block->table], r->block->row + row + 1,
                          yk_parquet_page(r->in, k), "%s", reason);
 }
 
@@ -202,7 +202,7 @@ static yk_status pass(void *source, yk_fit *fit, const char *where)
     for (size_t i = 0; i < (where ? others.n : s->base.files.n) && !st; i++)
         st = fit_table(s, &tables[i], where ? NULL : &row, fit);
     if (!st && !yk_fit_rows(fit))
-        st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", s->base.base.spec);
+        st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", s->base.spec);
     if (where)
         close_tables(tables, others.n);
     yk_files_fini(&others);
@@ -243,8 +243,6 @@ static yk_status parquet_open(yk_source *source)
         return st;
     for (size_t i = 0; i < s->base.files.n; i++)
         rows += s->table[i].file->rows;
-    source->files = s->base.files.n;
-    source->bytes = source->disk_bytes = s->base.files.bytes;
     source->examples = source->options.skip_bad || s->cells.tabular.part.on ? 0 : rows;
     return yk_tabular_finish(&s->cells.tabular, rows, pass, s);
 }
@@ -255,7 +253,6 @@ static void parquet_free(yk_source *source)
     close_tables(s->table, s->base.files.n);
     yk__cell_table_fini(&s->cells);
     free(s->block);
-    yk__file_free(source);
 }
 
 const yk_source_ops yk__parquet_source = {

@@ -1,40 +1,21 @@
 /* Readers that several formats share: of files in blocks, and of rows that are in memory (formats.h). */
 #include "data/formats.h"
 
-yk_status yk__file_blocks(yk__file_source *s, uint64_t block_bytes)
+yk_status yk__file_blocks(yk_source *s, uint64_t block_bytes)
 {
-    yk_status st = yk_files_blocks(&s->files, block_bytes);
-    s->base.nblocks = s->files.nblocks;
-    s->base.bytes = s->base.disk_bytes = s->files.bytes;
-    s->base.files = s->files.n;
+    const yk_status st = yk_files_blocks(&s->files, block_bytes);
+    s->nblocks = s->files.nblocks;
     return st;
 }
 
-void yk__file_free(yk_source *source)
+yk_status yk__file_reader_open(yk_reader *r)
 {
-    yk_files_fini(&((yk__file_source *)source)->files);
-}
-
-yk_status yk__file_reader_open(yk_reader *reader)
-{
-    yk__file_reader *r = (yk__file_reader *)reader;
-    r->block = &((const yk__file_source *)reader->source)->files.block[reader->block];
-    yk_status st = yk_input_open(r->block->path, r->block->begin, &r->in);
+    r->range = &r->source->files.block[r->block];
+    yk_status st = yk_input_open(r->range->path, r->range->begin, &r->in);
     if (st)
         return st;
-    yk_input_expect(r->in, r->block->end);
-    return yk__file_reader_check(reader);
-}
-
-yk_status yk__file_reader_check(const yk_reader *reader)
-{
-    const yk__file_reader *r = (const yk__file_reader *)reader;
-    return yk_files_unchanged(&((const yk__file_source *)reader->source)->files, r->block->file, r->in);
-}
-
-void yk__file_reader_close(yk_reader *reader)
-{
-    yk_input_free(((yk__file_reader *)reader)->in);
+    yk_input_expect(r->in, r->range->end);
+    return yk_files_unchanged(&r->source->files, r->range->file, r->in);
 }
 
 enum { CACHED_BLOCK = 4096 };

@@ -262,6 +262,7 @@ void yk_source_free(yk_source *s)
         return;
     if (s->ops->free)
         s->ops->free(s);
+    yk_files_fini(&s->files);
     yk_spec_fini(&s->parsed);
     free(s->kept);
     yk_positions_fini(&s->own_positions);
@@ -304,14 +305,21 @@ yk_status yk__reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_o
     return st ? st : r->texts.status;
 }
 
+static yk_status check_unchanged(const yk_reader *r)
+{
+    const yk_source *s = r->source;
+    if (s->ops->reader_check)
+        return s->ops->reader_check(r);
+    return r->in ? yk_files_unchanged(&s->files, r->range->file, r->in) : YK_OK;
+}
+
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
 {
     *got_out = 0;
-    const yk_source_ops *ops = r->source->ops;
     yk_status st = (r->source->part.on ? yk__split_next : yk__reader_next)(r, rows, max, got_out);
-    if (!ops->reader_check || (st ? st != YK_EDATA : *got_out > 0))
+    if (st ? st != YK_EDATA : *got_out > 0)
         return st;
-    const yk_status changed = ops->reader_check(r); /* which may be the reason for a bad record */
+    const yk_status changed = check_unchanged(r); /* which may be the reason for a bad record */
     return changed ? changed : st;
 }
 
@@ -321,6 +329,7 @@ void yk_reader_free(yk_reader *r)
         return;
     if (r->source->ops->reader_close)
         r->source->ops->reader_close(r);
+    yk_input_free(r->in);
     yk_rows_fini(&r->chunk);
     yk_text_fini(&r->texts);
     free(r->cell);

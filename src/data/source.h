@@ -24,6 +24,7 @@
 
 #include "base/text.h"
 #include "core/rows.h"
+#include "data/files.h"
 #include "data/positions.h"
 #include "data/spec.h"
 #include "data/split.h"
@@ -36,6 +37,7 @@ typedef enum {
 
 typedef struct yk_source yk_source;
 typedef struct yk_reader yk_reader;
+struct yk_text_reader;
 
 /* Which field numbers the rows get (core/rows.h). */
 typedef enum {
@@ -92,9 +94,14 @@ typedef struct {
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
     yk_status (*reader_open)(yk_reader *r); /* * */
     void (*reader_close)(yk_reader *r);     /* * */
-    /* * At the end of a block: YK_EDATA if the file has changed. */
+    /* * At the end of a block: YK_EDATA if the file has changed; not needed for yk_reader.in. */
     yk_status (*reader_check)(const yk_reader *r);
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+    /* * Text (text.h): adds the example of the line to rows, or nothing (a comment, a bad record that is skipped). */
+    yk_status (*parse)(struct yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
+                       bool *added_out);
+    /* * Text: whether parse() adds a row if the line is not bad, for counting rows; NULL: they must be parsed. */
+    bool (*is_row)(const struct yk_text_reader *r, const char *line, size_t length);
     /* * The rows of the reader's block, without parsing them; UINT64_MAX: they must be read. The reader is not used afterwards,
      * unless it must be. Not needed if block_rows is known. */
     yk_status (*count)(yk_reader *r, uint64_t *out);
@@ -111,9 +118,9 @@ struct yk_source {
     char *kept;       /* owned: yk_spec_kept(), for other data of the model */
     yk_rows_kind kind;
     size_t nblocks;
-    uint64_t bytes;             /* to read; 0 for generated data */
-    uint64_t files, disk_bytes; /* 0: none, or not known */
-    uint64_t examples;          /* of the part; 0: not known without reading */
+    yk_files files;    /* of a format with files: owned. Else none */
+    bool quoted;       /* text: line breaks between double quotes are part of a line; a file is one block */
+    uint64_t examples; /* of the part; 0: not known without reading */
     uint64_t rows, block_rows; /* of all data, and of all blocks but the last; 0: not known without reading */
     size_t dim;                /* columns; 0: not known without reading (sparse files) */
     uint32_t classes;          /* 0: not known without reading */
@@ -143,6 +150,8 @@ struct yk_source {
 struct yk_reader {
     yk_source *source;
     size_t block;
+    yk_input *in; /* data in files: owned; NULL: not opened by yk__file_reader_open() or text.h */
+    const yk_file_block *range; /* the same: what the block is */
     uint64_t at,
         end; /* with block_rows: the numbers of the next row of the block, and of the row after its last one */
     /* with a split: */

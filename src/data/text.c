@@ -5,15 +5,15 @@
 yk_status yk__text_reader_open(yk_reader *reader)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
-    const yk_file_block *b = &((const yk__file_source *)reader->source)->files.block[reader->block];
+    const yk_file_block *b = &reader->source->files.block[reader->block];
     size_t length;
     uint64_t lines;
-    r->base.block = b;
+    r->base.range = b;
     r->end = b->end;
     r->before = b->begin ? UINT64_MAX : 0;
     /* One byte before: it shows whether a line begins at `begin`. */
     yk_status st = yk_input_open(b->path, b->begin ? b->begin - 1 : 0, &r->base.in);
-    if (st || (st = yk__file_reader_check(reader)))
+    if (st || (st = yk_files_unchanged(&reader->source->files, b->file, r->base.in)))
         return st;
     yk_input_expect(r->base.in, b->end);
     return b->begin ? yk_input_line(r->base.in, false, &r->line, &length, &lines) : YK_OK;
@@ -44,7 +44,7 @@ static uint64_t count_lines(const char *path, uint64_t end)
 /* The number of the current line; UINT64_MAX if it takes too long to count or is not needed. */
 static uint64_t line_number(yk_text_reader *r)
 {
-    if (r->before == UINT64_MAX && !yk_source_bad_numbered(r->base.base.source, r->offset))
+    if (r->before == UINT64_MAX && !yk_source_bad_numbered(r->base.source, r->offset))
         return UINT64_MAX;
     if (r->before == UINT64_MAX)
         r->before = count_lines(yk_input_path(r->base.in), r->offset) - (r->lines - 1);
@@ -58,7 +58,7 @@ yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ..
     va_start(args, reason);
     vsnprintf(text, sizeof text, reason, args);
     va_end(args);
-    return r->status = yk_source_bad(r->base.base.source, yk_input_path(r->base.in), line_number(r),
+    return r->status = yk_source_bad(r->base.source, yk_input_path(r->base.in), line_number(r),
                                      r->offset + (uint64_t)(at - r->line), "%s", text);
 }
 
@@ -70,7 +70,7 @@ static yk_status input_failed(yk_text_reader *r, yk_status st)
     r->lines++;
     r->end = 0;
     r->line = NULL;
-    return yk_source_bad(r->base.base.source, yk_input_path(r->base.in), line_number(r),
+    return yk_source_bad(r->base.source, yk_input_path(r->base.in), line_number(r),
                          yk_input_offset(r->base.in), "%s", yk_input_reason(r->base.in));
 }
 
@@ -80,8 +80,7 @@ static yk_status next_line(yk_text_reader *r, const char **text_out, size_t *len
     *text_out = NULL;
     if ((r->offset = yk_input_offset(r->base.in)) >= r->end)
         return YK_OK;
-    const bool quoted = ((const yk_text_source *)r->base.base.source)->quoted;
-    yk_status st = yk_input_line(r->base.in, quoted, &r->line, length, lines);
+    yk_status st = yk_input_line(r->base.in, r->base.source->quoted, &r->line, length, lines);
     if (st && (st = input_failed(r, st)))
         return st;
     if (!r->line)
@@ -96,7 +95,7 @@ static yk_status next_line(yk_text_reader *r, const char **text_out, size_t *len
 yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
-    const yk_text_source *s = (const yk_text_source *)reader->source;
+    const yk_source_ops *ops = reader->source->ops;
     size_t got = 0;
     *got_out = 0;
     while (got < max) {
@@ -105,7 +104,7 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
         bool added = false;
         uint64_t lines;
         yk_status st = next_line(r, &line, &length, &lines);
-        if (st || (line && (st = s->parse(r, line, length, rows, &added))))
+        if (st || (line && (st = ops->parse(r, line, length, rows, &added))))
             return st;
         if (!line)
             break;
@@ -119,29 +118,29 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
 yk_status yk__text_count(yk_reader *reader, uint64_t *out)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
-    const yk_text_source *s = (const yk_text_source *)reader->source;
-    const bool parse = !s->is_row || reader->source->options.skip_bad; /* only parsing finds bad lines */
+    const yk_source_ops *ops = reader->source->ops;
+    const bool parse = !ops->is_row || reader->source->options.skip_bad; /* only parsing finds bad lines */
     const char *line = NULL;
     size_t length;
     uint64_t lines, n = 0;
     yk_status st = YK_OK;
     while (!parse && !(st = next_line(r, &line, &length, &lines)) && line)
-        n += s->is_row(r, line, length);
+        n += ops->is_row(r, line, length);
     *out = parse ? UINT64_MAX : n;
     return st;
 }
 
-yk_status yk__text_open(yk_text_source *s)
+yk_status yk__text_open(yk_source *s)
 {
-    const char *where = s->base.base.parsed.where;
-    s->base.base.kind = YK_ROWS_SPARSE;
+    const char *where = s->parsed.where;
+    s->kind = YK_ROWS_SPARSE;
     if (!strcmp(where, YK_STDIN)) {
-        s->base.base.once = true;
-        s->base.base.nblocks = 1;
-        return yk_files_stdin(&s->base.files);
+        s->once = true;
+        s->nblocks = 1;
+        return yk_files_stdin(&s->files);
     }
-    yk_status st = yk_files_find(where, &s->base.files);
-    return st ? st : yk__file_blocks(&s->base, s->quoted ? UINT64_MAX : YK_BLOCK_BYTES);
+    yk_status st = yk_files_find(where, &s->files);
+    return st ? st : yk__file_blocks(s, s->quoted ? UINT64_MAX : YK_BLOCK_BYTES);
 }
 
 bool yk__labels_agree(atomic_uint *seen, int32_t label)

@@ -7,14 +7,12 @@
  *         ...
  *     }
  *     const yk_source_ops yk__arff_source = YK__TEXT_SOURCE("arff", "features", arff, arff_open);
- *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text), which finds the files. Rows are sparse;
+ *     // arff_open() sets s->text.parse and calls yk__text_open(source), which finds the files. Rows are sparse;
  *     // for dense ones, it then sets source->kind, and source->dim, which must be known before the first line is read
  *
  * line[length] and the 63 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
  * digits needs no other check for the end. A line belongs to the block that holds its first byte. Files are plain or
- * compressed.
- *
- * A format's source embeds yk_text_source as its first member. A reader is used by one thread.
+ * compressed. A reader is used by one thread.
  */
 #ifndef YK_DATA_TEXT_H
 #define YK_DATA_TEXT_H
@@ -22,8 +20,8 @@
 #include "data/formats.h"
 #include <string.h>
 
-typedef struct {
-    yk__file_reader base;
+typedef struct yk_text_reader {
+    yk_reader base;
     uint64_t end;    /* the block has the lines that begin before this offset */
     uint64_t offset; /* of the current line */
     uint64_t lines;  /* of the block so far, including the current one */
@@ -32,32 +30,23 @@ typedef struct {
     yk_status status; /* what yk__text_bad() returned last */
 } yk_text_reader;
 
-typedef struct {
-    yk__file_source base;
-    bool quoted; /* line breaks between double quotes are part of a line; a file is one block */
-    /* Adds the example of the line to rows, or nothing (a comment, a bad record that is skipped). */
-    yk_status (*parse)(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
-    /* Whether parse() adds a row if the line is not bad, for counting rows; NULL: they must be parsed. */
-    bool (*is_row)(const yk_text_reader *r, const char *line, size_t length);
-} yk_text_source;
-
 /* The length of a byte-order mark at the beginning of a text: 3, or 0 if there is none. */
 static inline size_t yk__bom(const void *text, size_t n)
 {
     return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-yk_status yk__text_open(yk_text_source *s);
+yk_status yk__text_open(yk_source *s); /* finds the files */
 yk_status yk__text_reader_open(yk_reader *r);
 yk_status yk__text_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
 yk_status yk__text_count(yk_reader *r, uint64_t *out);
 
-#define YK__TEXT_SOURCE(format, keys, type, opener)                                                          \
+#define YK__TEXT_SOURCE(format, keys, type, opener, parser, row)                                             \
     {                                                                                                        \
         .name = format, .usage = format ":FILES", .options = keys, .is_text = true,                          \
         .source_size = sizeof(type), .reader_size = sizeof(yk_text_reader), .open = opener,                  \
-        .free = yk__file_free, .reader_open = yk__text_reader_open, .reader_close = yk__file_reader_close,   \
-        .reader_check = yk__file_reader_check, .next = yk__text_next, .count = yk__text_count                \
+        .reader_open = yk__text_reader_open, .next = yk__text_next, .parse = parser, .is_row = row,          \
+        .count = yk__text_count                                                                              \
     }
 
 enum { YK__MAX_LABEL = 1000000 };

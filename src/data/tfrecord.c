@@ -15,7 +15,7 @@
 #include <math.h>
 
 typedef struct {
-    yk__file_source base;
+    yk_source base;
     yk_key_space keys;
     yk_example_names names;
     yk__tfr_images images;
@@ -23,7 +23,7 @@ typedef struct {
 } tfr_source;
 
 typedef struct {
-    yk__file_reader base;
+    yk_reader base;
     uint64_t records; /* so far, including bad ones */
     bool ended;
     yk_image_decoder *decoder; /* NULL: the records are sparse */
@@ -49,11 +49,11 @@ static uint64_t count_up_to(const char *path, uint64_t offset)
 
 static yk_status bad_record(tfr_reader *r, uint64_t offset, const char *reason)
 {
-    yk_source *s = r->base.base.source;
+    yk_source *s = r->base.source;
     uint64_t number = r->records;
-    if (r->base.block->begin > 0)
-        number = yk_source_bad_numbered(s, offset) ? count_up_to(r->base.block->path, offset) : UINT64_MAX;
-    return yk_source_bad(s, r->base.block->path, number, offset, "%s", reason);
+    if (r->base.range->begin > 0)
+        number = yk_source_bad_numbered(s, offset) ? count_up_to(r->base.range->path, offset) : UINT64_MAX;
+    return yk_source_bad(s, r->base.range->path, number, offset, "%s", reason);
 }
 
 /* The input failed. A damaged compressed file is a bad record, and ends there. */
@@ -90,7 +90,7 @@ static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
     if (rec->kind == YK_TFR_END) {
         r->ended = true;
         if (rec->offset == 0)
-            return yk_fail(YK_EDATA, "%s: is empty", r->base.block->path);
+            return yk_fail(YK_EDATA, "%s: is empty", r->base.range->path);
         return YK_OK;
     }
     r->records++;
@@ -98,7 +98,7 @@ static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
     bool found = rec->kind == YK_TFR_BAD_DATA; /* the length is correct, so the next record is known */
     if (!st && rec->kind == YK_TFR_BAD_LENGTH) {
         yk_input_skip(r->base.in, 1);
-        if ((st = yk_tfr_resync(r->base.in, r->base.block->end, &found)))
+        if ((st = yk_tfr_resync(r->base.in, r->base.range->end, &found)))
             return broken_input(r, st);
     }
     r->ended = !found;
@@ -107,10 +107,10 @@ static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
 
 static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
 {
-    const tfr_source *s = (const tfr_source *)r->base.base.source;
+    const tfr_source *s = (const tfr_source *)r->base.source;
     if (!r->decoder) {
         const yk_status st = yk_example_decode(rec->data, rec->size, s->keys, &s->names, rows);
-        return st || !s->base.base.by_position ? st : yk_positions_number_last(s->base.base.positions, rows);
+        return st || !s->base.by_position ? st : yk_positions_number_last(s->base.positions, rows);
     }
     return yk__tfr_images_add(&s->images, r->decoder, rec->data, rec->size, rows);
 }
@@ -130,11 +130,11 @@ static yk_status read_number(const yk_feature *f, bool negative, float *out)
 /* The same with a weight, or a label that is a number. */
 static yk_status decode_numbers(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
 {
-    const tfr_source *s = (const tfr_source *)r->base.base.source;
+    const tfr_source *s = (const tfr_source *)r->base.source;
     yk_feature f[2] = {{.name = s->weight ? s->weight : ""}, {.name = s->target ? s->target : ""}};
     float weight = 1.0f, target = 0.0f;
     yk_status st = yk_example_find(rec->data, rec->size, f, 2);
-    const bool labeled = s->target && (f[1].kind || !s->base.base.options.unlabeled);
+    const bool labeled = s->target && (f[1].kind || !s->base.options.unlabeled);
     if (st || (s->weight && (st = read_number(&f[0], false, &weight))) ||
         (labeled && (st = read_number(&f[1], true, &target))) || (st = decode(r, rec, rows)))
         return st;
@@ -148,7 +148,7 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
     tfr_reader *r = (tfr_reader *)reader;
     const tfr_source *s = (const tfr_source *)reader->source;
     const bool plain = !s->weight && !s->target;
-    uint64_t end = r->base.block->end;
+    uint64_t end = r->base.range->end;
     size_t got = 0;
     yk_status st = YK_OK;
     while (got < max && !r->ended && !st) {
@@ -169,7 +169,7 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
             else if (st == YK_EDATA)
                 st = bad_record(r, rec.offset, yk_error());
             else
-                st = yk_fail(st, "%s: at byte %llu: %s", r->base.block->path, (unsigned long long)rec.offset,
+                st = yk_fail(st, "%s: at byte %llu: %s", r->base.range->path, (unsigned long long)rec.offset,
                              yk_error());
         }
     }
@@ -184,8 +184,8 @@ static yk_status tfr_reader_open(yk_reader *reader)
     yk_status st = yk__file_reader_open(reader);
     if (!st && ((const tfr_source *)reader->source)->images.on)
         st = yk_image_decoder_create(&r->decoder);
-    if (!st && r->base.block->begin > 0)
-        st = yk_tfr_resync(r->base.in, r->base.block->end, &found);
+    if (!st && r->base.range->begin > 0)
+        st = yk_tfr_resync(r->base.in, r->base.range->end, &found);
     r->ended = !found;
     return st;
 }
@@ -193,7 +193,6 @@ static yk_status tfr_reader_open(yk_reader *reader)
 static void tfr_reader_close(yk_reader *reader)
 {
     yk_image_decoder_free(((tfr_reader *)reader)->decoder);
-    yk__file_reader_close(reader);
 }
 
 /* ?label=NAME and the like. Without ?field=NAME, field numbers are read if they are wanted and there. */
@@ -207,15 +206,15 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields, 
             return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
     }
     s->names = (yk_example_names){
-        .label = name[0], .index = name[1], .value = name[2], .unlabeled = s->base.base.options.unlabeled};
-    s->images.unlabeled = s->base.base.options.unlabeled;
+        .label = name[0], .index = name[1], .value = name[2], .unlabeled = s->base.options.unlabeled};
+    s->images.unlabeled = s->base.options.unlabeled;
     if (fields) {
         s->names.field = name[3] ? name[3] : "field";
         s->names.field_needed = name[3];
     }
     s->images.label_name = name[0];
     s->images.image_name = name[4];
-    s->weight = s->base.base.options.unlabeled ? NULL : name[5];
+    s->weight = s->base.options.unlabeled ? NULL : name[5];
     if (numbers) { /* then the label need not be an integer: decode() finds none */
         s->target = name[0] ? name[0] : "label";
         s->names.label = s->images.label_name = "";
@@ -235,7 +234,7 @@ static yk_status tfr_open(yk_source *source)
     source->fields = fields ? yk__spec_nfields(source) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
     if (st || (st = name_features(s, spec, fields && !source->by_position, source->options.numbers)) ||
-        (st = yk__file_blocks(&s->base, block)) ||
+        (st = yk__file_blocks(source, block)) ||
         (st = yk__tfr_images_open(source, &s->base.files, &s->images)))
         return st;
     s->names.nfields = source->fields;
@@ -256,9 +255,7 @@ const yk_source_ops yk__tfrecord_source = {
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,
-    .free = yk__file_free,
     .reader_open = tfr_reader_open,
     .reader_close = tfr_reader_close,
-    .reader_check = yk__file_reader_check,
     .next = tfr_next,
 };

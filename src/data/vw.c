@@ -86,9 +86,9 @@ static void find_ends(ends *e, const char *p, const char *end)
 /* ---- the source */
 
 typedef struct {
-    yk_text_source text;
+    yk_source base;
     uint64_t features;
-    uint64_t base; /* the first class */
+    uint64_t first_class; /* 0 or 1 */
     bool fields;
     bool ignore_weights;
     yk__names namespaces; /* none: any */
@@ -172,7 +172,7 @@ static yk_status bad_label(yk_text_reader *r, const char *p, const char *bar)
         return yk__text_bad(r, p, "no label; only yoke predict accepts lines without a label");
     return yk__text_bad(
         r, p, "the label '%s' is not a class: -1 and +1, or a whole number from %d to %d%s", token,
-        (int)((const vw *)r->base.base.source)->base, YK__MAX_LABEL,
+        (int)((const vw *)r->base.source)->first_class, YK__MAX_LABEL,
         memchr(token, ':', strlen(token)) ? "; labels with costs or probabilities are not supported" : "");
 }
 
@@ -193,7 +193,7 @@ typedef struct {
  * there were before p. */
 static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int i, float *weight_out)
 {
-    const vw *s = (const vw *)r->base.base.source;
+    const vw *s = (const vw *)r->base.source;
     char token[48];
     for (;; i++) {
         p = skip_blanks(p, bar);
@@ -215,7 +215,7 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
                    false;
         if (i == 0 && !(v >= 0.0 && isfinite((float)v)))
             return yk__text_bad(r, p, "the importance weight %s is negative", token), false;
-        if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.base.source->options.unlabeled)
+        if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.source->options.unlabeled)
             return yk__text_bad(r, p,
                                 "the initial prediction is %s, but only 0 is supported; remove it, or add "
                                 "?weights=ignore",
@@ -229,17 +229,17 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
 
 static bool parse_label(yk_text_reader *r, const char *p, const char *bar, labeled *out)
 {
-    vw *s = (vw *)r->base.base.source;
-    const bool numbers = s->text.base.base.options.numbers;
+    vw *s = (vw *)r->base.source;
+    const bool numbers = s->base.options.numbers;
     p = skip_blanks(p, bar);
     const char *after = end_of_word(p, bar);
     double v = 0.0;
     *out = (labeled){.weight = 1.0f};
-    if ((after == bar || *p == '\'') && r->base.base.source->options.unlabeled)
+    if ((after == bar || *p == '\'') && r->base.source->options.unlabeled)
         return parse_weights(r, p, bar, 1, &out->weight);
     const bool number = after != bar && parse_value(p, (size_t)(after - p), &v) && isfinite((float)v);
     out->target = (float)v;
-    if (!number || (!numbers && (!yk__is_class(v) || (s->base && v < 1.0))))
+    if (!number || (!numbers && (!yk__is_class(v) || (s->first_class && v < 1.0))))
         return bad_label(r, p, bar), false;
     const int32_t label = numbers ? 0 : (int32_t)v;
     if (!numbers && !yk__labels_agree(&s->seen, label))
@@ -247,7 +247,7 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, label
                             "the label %d does not match earlier labels: -1 can only be combined with +1",
                             label),
                false;
-    out->label = label < 0 || numbers ? 0 : label - (int32_t)s->base;
+    out->label = label < 0 || numbers ? 0 : label - (int32_t)s->first_class;
     after = skip_blanks(after, bar);
     return after == bar || parse_weights(r, after, bar, 0, &out->weight);
 }
@@ -298,7 +298,7 @@ static bool check_text(yk_text_reader *r, const char *name, const char *p, const
 /* The namespace of n bytes at p. n_weight: the number of bytes of its weight, after a ':'; SIZE_MAX: none. false: it is bad. */
 static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n_weight, space *out)
 {
-    const vw *s = (const vw *)r->base.base.source;
+    const vw *s = (const vw *)r->base.source;
     const bool listed = s->namespaces.n;
     const size_t field = !listed ? 0
                          : n     ? yk__words_find(&s->namespaces, p, n)
@@ -321,7 +321,7 @@ static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n
 static inline size_t parse_feature(yk_text_reader *r, const space *in, const char *p, const char *const *end,
                                    feature *out)
 {
-    const yk_source *s = r->base.base.source;
+    const yk_source *s = r->base.source;
     size_t length = (size_t)(*end - p), used = 1;
     uint64_t hash = hash_name(in->salt, p, length);
     float value = in->weight;
@@ -350,7 +350,7 @@ static size_t parse_features(vw_reader *reader, const char *bar, const char *end
 {
     yk_text_reader *r = &reader->text;
     feature *const list = reader->feature;
-    uint16_t *const field = ((const vw *)r->base.base.source)->fields ? reader->field : NULL;
+    uint16_t *const field = ((const vw *)r->base.source)->fields ? reader->field : NULL;
     space in = {0};
     ends e;
     size_t n = 0;
@@ -391,7 +391,7 @@ static size_t parse_features(vw_reader *reader, const char *bar, const char *end
 /* Entries with fields are sorted by yk_rows_commit(). */
 static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
 {
-    const vw *s = (const vw *)r->text.base.base.source;
+    const vw *s = (const vw *)r->text.base.source;
     uint32_t *index;
     float *value;
     uint16_t *field;
@@ -458,10 +458,10 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     st = put_row(reader, n, first.label, rows);
     if (!st && (rows->weight || first.weight != 1.0f))
         st = yk_rows_set_weight(rows, first.weight);
-    if (!st && r->base.base.source->options.numbers)
+    if (!st && r->base.source->options.numbers)
         st = yk_rows_set_target(rows, first.target);
-    if (!st && r->base.base.source->ncarry)
-        st = keep_tag(&r->base.base, line, bar);
+    if (!st && r->base.source->ncarry)
+        st = keep_tag(&r->base, line, bar);
     *added_out = !st;
     return st;
 }
@@ -479,7 +479,7 @@ static yk_status vw_open(yk_source *source)
     yk_spec *spec = &source->parsed;
     vw *s = (vw *)source;
     s->features = yk__spec_keys(source, 24, UINT32_MAX).features;
-    s->base = yk_spec_u64(spec, "base", 0, 0, 1);
+    s->first_class = yk_spec_u64(spec, "base", 0, 0, 1);
     s->ignore_weights = yk_spec_choice(spec, "weights", "ignore", -1) == 0;
     const bool one = yk_spec_choice(spec, "fields", "one", -1) == 0;
     yk_status st =
@@ -497,19 +497,16 @@ static yk_status vw_open(yk_source *source)
                        "?namespaces=user,ad, or add ?fields=one",
                        spec->text);
     s->fields = !one && s->namespaces.n && source->options.fields != YK_FIELDS_NONE;
-    s->text.parse = parse_line;
-    s->text.is_row = is_row;
     source->fields = s->fields ? (uint32_t)s->namespaces.n : 1;
     source->ncarry = source->options.carry != NULL;
     source->dim = (size_t)s->features;
     source->hashed_into = s->features;
-    return yk__text_open(&s->text);
+    return yk__text_open(source);
 }
 
 static void vw_free(yk_source *source)
 {
     yk__names_fini(&((vw *)source)->namespaces);
-    yk__file_free(source);
 }
 
 static void vw_reader_close(yk_reader *reader)
@@ -517,7 +514,6 @@ static void vw_reader_close(yk_reader *reader)
     vw_reader *r = (vw_reader *)reader;
     free(r->feature);
     free(r->field);
-    yk__file_reader_close(reader);
 }
 
 const yk_source_ops yk__vw_source = {
@@ -533,7 +529,8 @@ const yk_source_ops yk__vw_source = {
     .free = vw_free,
     .reader_open = yk__text_reader_open,
     .reader_close = vw_reader_close,
-    .reader_check = yk__file_reader_check,
     .next = yk__text_next,
+    .parse = parse_line,
+    .is_row = is_row,
     .count = yk__text_count,
 };

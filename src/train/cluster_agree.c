@@ -79,10 +79,10 @@ static yk_status hash_data(const yk_dataset *d, uint64_t *out)
     const yk_rows *rows = d->rows;
     yk_source *s = d->source;
     yk_status st = YK_OK;
-    *out = d->examples * 31 + s->bytes * 7 + s->nblocks;
+    *out = d->examples * 31 + (s->cached ? yk_rows_bytes(s->cached) : s->files.bytes) * 7 + s->nblocks;
     for (size_t i = 0; rows && rows->n && i < 64; i++)
         *out = hash_row(rows, rows->n * i / 64, *out);
-    for (size_t i = 0; !st && s->bytes && !s->cached && s->nblocks && i < 3; i++) {
+    for (size_t i = 0; !st && s->files.bytes && !s->cached && s->nblocks && i < 3; i++) {
         yk_rows part;
         yk_reader *r;
         size_t got;
