@@ -18,6 +18,12 @@ static int falling(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+static uint64_t count_of(const yk_keycount *k, uint32_t key)
+{
+    const uint32_t *page = k->page[key >> 16];
+    return page ? page[key & 0xffff] : 0;
+}
+
 /* Keys are distributed over the whole 32-bit range; small ones are much more frequent. */
 static void keys_are_counted_exactly(void **state)
 {
@@ -41,9 +47,9 @@ static void keys_are_counted_exactly(void **state)
     uint64_t distinct = 0, sum = 0;
     for (size_t n = 0; n < KEYS; n++) {
         distinct += plain[n] > 0;
-        assert_int_equal(yk_keycount_of(&k, UINT32_MAX - (uint32_t)n * 1431655u), plain[n]);
+        assert_int_equal(count_of(&k, UINT32_MAX - (uint32_t)n * 1431655u), plain[n]);
     }
-    assert_int_equal(yk_keycount_of(&k, 5), 0);
+    assert_int_equal(count_of(&k, 5), 0);
     assert_int_equal(k.total, 2000000);
     assert_int_equal(yk_keycount_rank(&k, cut, 7, &r), YK_OK);
     assert_int_equal(r.distinct, distinct);
@@ -78,8 +84,8 @@ static void counts_around_the_limit_of_small_ones(void **state)
         if (i < 254)
             assert_int_equal(yk_keycount_add(&k, 0) | yk_keycount_add(&k, UINT32_MAX), YK_OK);
     }
-    assert_int_equal(yk_keycount_of(&k, 70000), 256);
-    assert_int_equal(yk_keycount_of(&k, 9), 255);
+    assert_int_equal(count_of(&k, 70000), 256);
+    assert_int_equal(count_of(&k, 9), 255);
     assert_int_equal(yk_keycount_rank(&k, cut, 3, &r), YK_OK);
     assert_int_equal(r.distinct, 4);
     assert_int_equal(r.nleaders, 4);
@@ -102,7 +108,7 @@ static void a_count_stops_at_its_maximum(void **state)
     k.page[0][5] = UINT32_MAX - 1;
     for (int i = 0; i < 2; i++)
         assert_int_equal(yk_keycount_add(&k, 5), YK_OK);
-    assert_int_equal(yk_keycount_of(&k, 5), UINT32_MAX);
+    assert_int_equal(count_of(&k, 5), UINT32_MAX);
     yk_keycount_fini(&k);
 }
 

@@ -2,12 +2,14 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "data/columns.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     TESTED = 4096,         /* test examples that are searched for in the training set */
+    SEEN = 1 << 30,        /* those that were found */
     BINS = 16,             /* of the values of a dense column */
     MIN_ROWS = 200,        /* for a column that predicts the label */
     MAX_CLASSES = 64,      /* for the same */
@@ -84,17 +86,7 @@ static yk_status compare_labels(const yk_rows *train, const yk_rows *test, uint3
 
 static uint64_t hash_bytes(const void *from, size_t n, uint64_t h)
 {
-    const unsigned char *p = from;
-    uint64_t word;
-    for (; n >= 8; n -= 8, p += 8) {
-        memcpy(&word, p, 8);
-        h = (h ^ word) * 0x9fb21c651e98df25u;
-        h ^= h >> 29;
-    }
-    word = 0;
-    if (n)
-        memcpy(&word, p, n);
-    return yk_mix64(h ^ word);
+    return yk_cell_hash(h, from, n);
 }
 
 static uint64_t hash_features(const yk_rows *r, size_t i, uint64_t h)
@@ -108,20 +100,10 @@ static uint64_t hash_features(const yk_rows *r, size_t i, uint64_t h)
     return r->value ? hash_bytes(r->value + at, n * sizeof *r->value, keys) : keys;
 }
 
+/* Not 0. */
 static uint64_t hash_row(const yk_rows *r, size_t i)
 {
-    return hash_features(r, i, 0x2545f4914f6cdd1du ^ (uint64_t)(uint32_t)r->label[i]);
-}
-
-typedef struct {
-    uint64_t hash;
-    bool seen; /* in the training set */
-} tested_row;
-
-static int by_hash(const void *a, const void *b)
-{
-    const uint64_t x = ((const tested_row *)a)->hash, y = ((const tested_row *)b)->hash;
-    return (x > y) - (x < y);
+    return hash_features(r, i, 0x2545f4914f6cdd1du ^ (uint64_t)(uint32_t)r->label[i]) | 1;
 }
 
 /* Looks for a sample of the test examples in a sample of the training set. If test examples are often equal to each other,
@@ -129,26 +111,22 @@ static int by_hash(const void *a, const void *b)
 static yk_status find_overlap(const yk_rows *train, const yk_rows *test, yk_data_check *c)
 {
     const size_t skip = test->n > TESTED ? test->n / TESTED : 1, step = stride_of(train, hashed_bytes / 4);
-    tested_row *row = yk_alloc(TESTED, sizeof *row, "a check of the test set");
-    size_t n = 0, equal = 0, found = 0, looked = 0;
-    if (!row)
-        return YK_ESYSTEM;
-    for (size_t i = 0; i < test->n && n < TESTED; i += skip)
-        row[n++].hash = hash_row(test, i);
-    qsort(row, n, sizeof *row, by_hash);
-    for (size_t i = 1; i < n; i++)
-        equal += row[i].hash == row[i - 1].hash;
-    for (size_t i = 0; i < train->n; i += step, looked++) {
-        const tested_row h = {hash_row(train, i), false};
-        tested_row *at = bsearch(&h, row, n, sizeof *row, by_hash);
-        found += at && !at->seen;
-        if (at)
-            at->seen = true;
+    yk_schema_values tested = {0};
+    size_t n = 0, found = 0, looked = 0;
+    bool is_new;
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < test->n && n < TESTED && !st; i += skip, n++)
+        st = yk_schema_value_add(&tested, hash_row(test, i), &is_new);
+    for (size_t i = 0; i < train->n && !st; i += step, looked++) {
+        struct yk_schema_value *at = yk_schema_value_at(&tested, hash_row(train, i));
+        found += at->hash && at->index != SEEN;
+        at->index = SEEN;
     }
-    yk_free(row);
-    if (n && looked && equal * 20 <= n && found > equal * 4)
+    yk_free(tested.slot);
+    const size_t equal = n - tested.n;
+    if (looked && equal * 20 <= n && found > equal * 4)
         c->overlap = fmin((double)found / (double)n * (double)train->n / (double)looked, 1.0);
-    return YK_OK;
+    return st;
 }
 
 /* ---- a column that predicts the label */

@@ -115,6 +115,7 @@ typedef struct {
     yk_keycount keys;
     size_t first, class_cap;
     double sum, squares;
+    float *pixels; /* [columns] of a row of bytes, as numbers; NULL: other rows */
 } pass;
 
 static yk_status reserve_classes(pass *w, size_t classes)
@@ -151,24 +152,6 @@ static void widen_range(yk_inspection *i, double min, double max)
     i->max = max > i->max ? max : i->max;
 }
 
-static void count_bytes(pass *w, const uint8_t *x, size_t n)
-{
-    uint64_t sum = 0, squares = 0, zeros = 0;
-    uint8_t min = UINT8_MAX, max = 0;
-    for (size_t c = 0; c < n; c++) {
-        sum += x[c];
-        squares += (uint32_t)x[c] * x[c];
-        zeros += x[c] == 0;
-        min = x[c] < min ? x[c] : min;
-        max = x[c] > max ? x[c] : max;
-    }
-    w->sum += (double)sum;
-    w->squares += (double)squares;
-    w->out->zeros += zeros;
-    widen_range(w->out, min, max);
-    yk_distribution_add(&w->out->histogram, (double)sum / (double)n);
-}
-
 /* Returns the mean. */
 static double count_floats(pass *w, const float *x, size_t n)
 {
@@ -194,11 +177,9 @@ static double count_floats(pass *w, const float *x, size_t n)
 static yk_status count_dense(pass *w, const yk_rows *rows)
 {
     for (size_t r = 0; r < rows->n; r++) {
-        if (rows->kind == YK_ROWS_U8) {
-            count_bytes(w, rows->u8 + r * rows->dim, rows->dim);
-            continue;
-        }
-        double mean = count_floats(w, rows->f32 + r * rows->dim, rows->dim);
+        for (size_t c = 0; w->pixels && c < rows->dim; c++)
+            w->pixels[c] = rows->u8[r * rows->dim + c];
+        const double mean = count_floats(w, w->pixels ? w->pixels : rows->f32 + r * rows->dim, rows->dim);
         if (!isfinite(mean))
             return yk_fail(YK_EDATA, "record %llu: a value is not finite",
                            (unsigned long long)(w->out->examples + r + 1));
@@ -348,6 +329,8 @@ static yk_status begin(pass *w, const yk_source *s)
     yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= MAX_CLASSES ? s->classes : 2);
     if (!st) /* entries per row are integers; means of bytes are below 256; means of floats can be anything */
         st = yk_distribution_init(&i->histogram, sparse ? 1.0 : 0x1p-8, s->kind == YK_ROWS_F32);
+    if (!st && s->kind == YK_ROWS_U8 && !(w->pixels = yk_alloc(s->dim, sizeof *w->pixels, "a row")))
+        st = YK_ESYSTEM;
     return st || !sparse ? st : yk_keycount_init(&w->keys);
 }
 
@@ -390,6 +373,7 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     if (!st)
         st = end(&w, s);
     yk_keycount_fini(&w.keys);
+    yk_free(w.pixels);
     out->seconds = yk_now() - begun;
     if (st)
         yk_inspection_fini(out);

@@ -29,12 +29,6 @@ yk_status yk__keycount_add_page(yk_keycount *k, uint32_t key)
     return *page ? YK_OK : yk_fail_memory(PAGE * sizeof **page, "counting features");
 }
 
-uint64_t yk_keycount_of(const yk_keycount *k, uint32_t key)
-{
-    const uint32_t *page = k->page[key >> 16];
-    return page ? page[key & 0xffff] : 0;
-}
-
 /* Inserts a key into the sorted leaders if it is frequent enough. Called with ascending keys, so that among equal counts
  * the smaller key comes first. */
 static void add_leader(yk_key_ranking *r, uint32_t key, uint64_t count)

@@ -41,8 +41,6 @@ typedef struct {
 yk_status yk_keycount_init(yk_keycount *k);
 void yk_keycount_fini(yk_keycount *k); /* zeroed is fine */
 
-uint64_t yk_keycount_of(const yk_keycount *k, uint32_t key);
-
 /* At most YK_KEYCOUNT_CUTS cuts. */
 yk_status yk_keycount_rank(const yk_keycount *k, const uint64_t *cut, size_t ncuts, yk_key_ranking *out);
 

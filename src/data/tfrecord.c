@@ -1,5 +1,17 @@
 /* `tfrecord:GLOB`: examples from files of TFRecords, each a tf.train.Example: sparse ones (format/example.h), or
- * images (tfrecord_images.h). ?label=click&index=ids&value=weights sets the names of the features.
+ * images. ?label=click&index=ids&value=weights sets the names of the features.
+ *
+ * Records of images, such as ImageNet's, have an encoded image and its class:
+ *
+ *     image/encoded        bytes[1]   JPEG or PNG       (or `image`, as TensorFlow Datasets writes it)
+ *     image/class/label    int64[1]   the class         (or `label`)
+ *
+ *     tfrecord:GLOB?size=224&fit=crop&channels=3&classes=1000&base=1
+ *
+ * base: the number of the first class in the files; 1 for ImageNet, 0 by default. classes: the number of classes; a label
+ * out of range is a bad record; by default, classes are counted when the data is loaded. label and image: names of the
+ * features. form=image or form=sparse sets the kind of the records; by default, the first good record decides. The other
+ * options are those of image_options.h.
  *
  * A plain file is divided at any byte. A block has the records that begin in it. Its reader also checks the bytes after its
  * last record: if no record begins there, the reader of the next block would skip the damage without a message, so the
@@ -10,15 +22,21 @@
  */
 #include "format/tfrecord.h"
 #include "data/formats.h"
-#include "data/tfrecord_images.h"
+#include "data/image_options.h"
 #include "format/example.h"
 #include <math.h>
+
+#define MAX_CLASSES 65536
+#define PROBED      16 /* records that are tried to find a good one */
 
 typedef struct {
     yk_source base;
     yk_key_space keys;
     yk_example_names names;
-    yk__tfr_images images;
+    bool images; /* the records are images */
+    yk_image_form form;
+    int64_t first_class;
+    const char *image_name;      /* NULL: the usual names */
     const char *weight, *target; /* names of features; NULL: none */
 } tfr_source;
 
@@ -28,6 +46,71 @@ typedef struct {
     bool ended;
     yk_image_decoder *decoder; /* NULL: the records are sparse */
 } tfr_reader;
+
+/* ---- images */
+
+enum { ENCODED, IMAGE, CLASS, LABEL, NFEATURES };
+
+static yk_status find_features(const tfr_source *s, const uint8_t *record, size_t n,
+                               const yk_feature **picture_out, const yk_feature **label_out,
+                               yk_feature f[NFEATURES])
+{
+    static const char *const names[NFEATURES] = {"image/encoded", "image", "image/class/label", "label"};
+    for (int i = 0; i < NFEATURES; i++) {
+        const char *given = i < CLASS ? s->image_name : s->names.label;
+        f[i] = (yk_feature){.name = given ? given : names[i]};
+    }
+    yk_status st = yk_example_find(record, n, f, NFEATURES);
+    *picture_out = &f[f[ENCODED].kind ? ENCODED : IMAGE];
+    *label_out = &f[f[CLASS].kind ? CLASS : LABEL];
+    return st;
+}
+
+static yk_status check_feature(const yk_feature *f, yk_feature_kind kind, const char *missing)
+{
+    if (f->kind == YK_FEATURE_NONE)
+        return yk_fail(YK_EDATA, "the feature '%s' is missing", missing);
+    if (f->kind != kind)
+        return yk_fail(YK_EDATA, "the feature '%s' is not a list of %s", f->name,
+                       kind == YK_FEATURE_INTS ? "int64" : "bytes");
+    if (f->count != 1)
+        return yk_fail(YK_EDATA, "the feature '%s' has %zu values, not one", f->name, f->count);
+    return YK_OK;
+}
+
+static yk_status read_class(const tfr_source *s, const yk_feature *f, int32_t *out)
+{
+    int64_t max = (s->base.classes ? s->base.classes : MAX_CLASSES) - 1;
+    if (f->number < s->first_class || f->number - s->first_class > max)
+        return yk_fail(YK_EDATA, "the label %lld is not in the range %lld to %lld%s", (long long)f->number,
+                       (long long)s->first_class, (long long)(s->first_class + max),
+                       s->base.classes ? " (options base and classes)" : "");
+    *out = (int32_t)(f->number - s->first_class);
+    return YK_OK;
+}
+
+/* Decodes the image of one record into a new row. YK_EDATA: yk_error() is the reason, without file and record. */
+static yk_status add_image(const tfr_source *s, yk_image_decoder *d, const uint8_t *record, size_t n,
+                           yk_rows *rows)
+{
+    yk_feature f[NFEATURES];
+    const yk_feature *image, *label;
+    int32_t class = 0;
+    yk_status st = find_features(s, record, n, &image, &label, f);
+    if (st ||
+        (st = check_feature(image, YK_FEATURE_BYTES, s->image_name ? s->image_name : "image/encoded")) ||
+        (!(s->names.unlabeled && !label->kind) &&
+         ((st = check_feature(label, YK_FEATURE_INTS,
+                              s->names.label ? s->names.label : "image/class/label")) ||
+          (st = read_class(s, label, &class)))))
+        return st;
+    st = yk__image_add(d, image->bytes, image->size, &s->form, class, rows);
+    if (st == YK_EDATA)
+        return yk_fail(st, "at byte %zu of the image: %s", yk_image_offset(d), yk_error());
+    return st;
+}
+
+/* ---- records */
 
 /* The number of the record that begins at `offset`: 1 + the records before it. */
 static uint64_t count_up_to(const char *path, uint64_t offset)
@@ -112,7 +195,7 @@ static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
         const yk_status st = yk_example_decode(rec->data, rec->size, s->keys, &s->names, rows);
         return st || !s->base.by_position ? st : yk_positions_number_last(s->base.positions, rows);
     }
-    return yk__tfr_images_add(&s->images, r->decoder, rec->data, rec->size, rows);
+    return add_image(s, r->decoder, rec->data, rec->size, rows);
 }
 
 /* A feature with one number. */
@@ -182,7 +265,7 @@ static yk_status tfr_reader_open(yk_reader *reader)
     tfr_reader *r = (tfr_reader *)reader;
     bool found = true;
     yk_status st = yk__file_reader_open(reader);
-    if (!st && ((const tfr_source *)reader->source)->images.on)
+    if (!st && ((const tfr_source *)reader->source)->images)
         st = yk_image_decoder_create(&r->decoder);
     if (!st && r->base.range->begin > 0)
         st = yk_tfr_resync(r->base.in, r->base.range->end, &found);
@@ -193,6 +276,79 @@ static yk_status tfr_reader_open(yk_reader *reader)
 static void tfr_reader_close(yk_reader *reader)
 {
     yk_image_decoder_free(((tfr_reader *)reader)->decoder);
+}
+
+/* ---- opening */
+
+/* Searches the first records for an image, and takes its shape unless the options set it. Damaged records are skipped:
+ * reading the data will report them. */
+static yk_status probe(tfr_source *s, bool *found_out)
+{
+    const char *path = s->base.files.path[0];
+    yk_input *in;
+    yk_status st = yk_input_open(path, 0, &in);
+    *found_out = false;
+    if (st)
+        return st;
+    for (int i = 0; i < PROBED && !*found_out; i++) {
+        yk_tfr rec;
+        yk_feature f[NFEATURES];
+        const yk_feature *image, *label;
+        if (yk_tfr_next(in, &rec) || (rec.kind != YK_TFR_RECORD && rec.kind != YK_TFR_BAD_DATA))
+            break;
+        if (rec.kind != YK_TFR_RECORD || find_features(s, rec.data, rec.size, &image, &label, f) ||
+            image->kind != YK_FEATURE_BYTES || image->count != 1)
+            continue;
+        st = s->form.height ? YK_OK : yk__image_form_like(image->bytes, image->size, &s->form);
+        *found_out = !st || st == YK_EUSAGE;
+        if (st == YK_ESYSTEM)
+            break;
+    }
+    yk_input_free(in);
+    return st == YK_EUSAGE ? yk_fail(st, "%s: %s", path, yk_error()) : st == YK_ESYSTEM ? st : YK_OK;
+}
+
+static bool has_any(const yk_spec *spec, const char *const *keys)
+{
+    while (*keys && !yk_spec_text(spec, *keys))
+        keys++;
+    return *keys;
+}
+
+/* Reads the options of images; if they do not decide whether the records are images, also the first records. */
+static yk_status open_images(tfr_source *s)
+{
+    enum { FORM_IMAGE, FORM_SPARSE, FORM_AUTO };
+    static const char *const of_sparse[] = {"features", "index", "value", "field", NULL};
+    static const char *const of_images[] = {"size", "fit", "channels", "base", "classes", "image", NULL};
+    yk_spec *spec = &s->base.parsed;
+    const int form = yk_spec_choice(spec, "form", "image sparse", FORM_AUTO);
+    const bool sparse = form == FORM_SPARSE || has_any(spec, of_sparse),
+               images = form == FORM_IMAGE || has_any(spec, of_images);
+    yk_status st = spec->status;
+    if (!st && sparse && images)
+        return yk_fail(YK_EUSAGE, "%s: options of images and of sparse records cannot be combined",
+                       spec->text);
+    if (st || sparse)
+        return st;
+    s->first_class = (int64_t)yk_spec_u64(spec, "base", 0, 0, INT32_MAX);
+    const uint32_t classes = (uint32_t)yk_spec_u64(spec, "classes", 0, 1, MAX_CLASSES);
+    s->images = true;
+    if ((st = yk__image_options(&s->base, &s->form)) ||
+        ((!images || !s->form.height) && (st = probe(s, &s->images))))
+        return st;
+    if (!s->images && images)
+        return yk_fail(
+            YK_EDATA,
+            "%s: none of the first %d records has a valid image in 'image/encoded', so the size is "
+            "not known: add size=224",
+            s->base.files.path[0], PROBED);
+    if (!s->images)
+        return YK_OK;
+    yk__image_set_shape(&s->base, &s->form);
+    s->base.classes = classes;
+    s->base.fields = 1;
+    return YK_OK;
 }
 
 /* ?label=NAME and the like. Without ?field=NAME, field numbers are read if they are wanted and there. */
@@ -207,18 +363,16 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields, 
     }
     s->names = (yk_example_names){
         .label = name[0], .index = name[1], .value = name[2], .unlabeled = s->base.options.unlabeled};
-    s->images.unlabeled = s->base.options.unlabeled;
     if (fields) {
         s->names.field = name[3] ? name[3] : "field";
         s->names.field_needed = name[3];
     }
-    s->images.label_name = name[0];
-    s->images.image_name = name[4];
+    s->image_name = name[4];
     s->weight = s->base.options.unlabeled ? NULL : name[5];
     if (numbers) { /* then the label need not be an integer: decode() finds none */
         s->target = name[0] ? name[0] : "label";
-        s->names.label = s->images.label_name = "";
-        s->names.unlabeled = s->images.unlabeled = true;
+        s->names.label = "";
+        s->names.unlabeled = true;
     }
     return YK_OK;
 }
@@ -234,24 +388,19 @@ static yk_status tfr_open(yk_source *source)
     source->fields = fields ? yk__spec_nfields(source) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
     if (st || (st = name_features(s, spec, fields && !source->by_position, source->options.numbers)) ||
-        (st = yk__file_blocks(source, block)) ||
-        (st = yk__tfr_images_open(source, &s->base.files, &s->images)))
+        (st = yk__file_blocks(source, block)))
         return st;
     s->names.nfields = source->fields;
     source->kind = YK_ROWS_SPARSE;
     source->dim = (size_t)s->keys.features;
-    if (s->images.on) {
-        yk__image_set_shape(source, &s->images.form);
-        source->classes = s->images.classes;
-        source->fields = 1;
-    }
-    return YK_OK;
+    return open_images(s);
 }
 
 const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
     .usage = "tfrecord:FILES",
-    .options = "bits features block label weight index value field fields nfields " YK__TFR_IMAGE_KEYS,
+    .options = "bits features block label weight index value field fields nfields " YK__IMAGE_KEYS
+               " form base classes image",
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,
