@@ -132,12 +132,11 @@ static bool add_other(yk_row *w, yk_tabular *t, const yk__cell *c, size_t i)
     size_t n;
     if (!has_value(c, i))
         return c->column->role != YK_COLUMN_LABEL && c->column->role != YK_COLUMN_WEIGHT;
-    if (v->code || v->is_unsigned) {
+    if (v->code || v->is_unsigned || c->column->role == YK_COLUMN_CATEGORICAL) {
         const char *text = text_of(c, i, buffer, &n);
         return yk_row_text(w, t, c->column, text, n);
     }
-    return v->integer ? yk_row_integer(w, t, c->column, v->integer[i])
-                      : yk_row_number(w, t, c->column, v->real[i]);
+    return yk_row_number(w, t, c->column, v->integer ? (double)v->integer[i] : v->real[i]);
 }
 
 /* Row i of the batch. Returns the number of its first bad cell; nused: none is bad. */
@@ -409,17 +408,31 @@ static yk_status fit_row(const yk__cells *cells, yk_fit *fit, char (*buffer)[40]
     return yk_fit_row(fit);
 }
 
-yk_status yk__cells_fit(yk__cell_reader *r, uint64_t *row, yk_fit *fit)
+/* row: the number of the first row; NULL: all rows count. */
+static yk_status fit_block(yk__cell_reader *r, uint64_t *row, yk_fit *fit)
 {
     yk__cells *c = &r->cells;
-    const yk_split_range *part = &c->table->tabular.source->part;
     char(*buffer)[40] = calloc(c->table->nused + 1, sizeof *buffer);
     yk_status st = buffer ? YK_OK : yk_fail_memory(c->table->nused * sizeof *buffer, "texts");
     size_t n;
     while (!st && !(st = c->decode(r, &n)) && n)
         for (size_t i = 0; i < n && !st; i++)
-            if (!row || (yk_split_has_row(part, (*row)++) && in_part(c, i)))
+            if (!row || (yk_split_has_row(&r->base.source->part, (*row)++) && in_part(c, i)))
                 st = fit_row(c, fit, buffer, i);
     free(buffer);
+    return st;
+}
+
+yk_status yk__cells_fit(yk_source *s, bool own, yk_fit *fit)
+{
+    yk_status st = YK_OK;
+    uint64_t row = 0;
+    for (size_t b = 0; b < s->nblocks && !st; b++) {
+        yk_reader *r;
+        if ((st = yk__reader_open(s, b, &r)))
+            break;
+        st = fit_block((yk__cell_reader *)r, own ? &row : NULL, fit);
+        yk_reader_free(r);
+    }
     return st;
 }

@@ -79,8 +79,7 @@ void yk__cells_bind(yk__cells *c, size_t k,
 yk_status yk__cells_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out); /* yk_source_ops.next */
 void yk__cells_close(yk__cells *c);
 
-/* Adds all rows to the statistics. row: the number of the first one; NULL: all rows count, not only those of the source's
- * part. */
-yk_status yk__cells_fit(yk__cell_reader *r, uint64_t *row, yk_fit *fit);
+/* Adds all rows to the statistics. own: only those of the source's part count. */
+yk_status yk__cells_fit(yk_source *s, bool own, yk_fit *fit);
 
 #endif

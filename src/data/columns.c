@@ -204,14 +204,6 @@ bool yk_row_number(yk_row *w, yk_tabular *t, const yk_schema_column *c, double v
     return yk_row_text(w, t, c, text, strlen(text));
 }
 
-bool yk_row_integer(yk_row *w, yk_tabular *t, const yk_schema_column *c, int64_t v)
-{
-    char text[24];
-    if (c->role == YK_COLUMN_NUMERIC || c->role == YK_COLUMN_LABEL || c->role == YK_COLUMN_WEIGHT)
-        return yk_row_number(w, t, c, (double)v);
-    return yk_row_text(w, t, c, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v));
-}
-
 /* ---- errors */
 
 static bool is_decimal(const char *text, size_t n)

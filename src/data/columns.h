@@ -8,7 +8,7 @@
  *     row:    yk_row w = {.hash = hash};                                  // [schema->categories + 1], one per reader
  *             st = yk_row_begin(&w, schema, t.fields, rows);              // reserves a row
  *             for each column i of the file with t.column[i] (not NULL), in any order:
- *                 ok = yk_row_text(&w, &t, t.column[i], text, n);         // or yk_row_number(), yk_row_integer()
+ *                 ok = yk_row_text(&w, &t, t.column[i], text, n);         // or yk_row_number()
  *                 // a null is left out, except for a label: that is yk_row_text(..., "", 0)
  *             if (!ok)
  *                 report yk_cell_fault(&t, i, text, n, reason)            // as a bad record
@@ -193,7 +193,6 @@ static inline bool yk_row_scaled(yk_row *w, const yk_schema *s, const yk_schema_
 /* A cell of any column. false: the value is bad. NaN is a missing value. */
 bool yk_row_text(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, const char *text, size_t n);
 bool yk_row_number(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, double v);
-bool yk_row_integer(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, int64_t v);
 
 /* ---- lists of words */
 

@@ -295,18 +295,8 @@ static yk_status frame_count(yk_reader *r, uint64_t *out)
 
 static yk_status pass(void *source, yk_fit *fit, const char *files)
 {
-    frame_source *s = source;
-    yk_status st = YK_OK;
-    uint64_t row = 0;
     (void)files;
-    for (size_t b = 0; b < s->base.nblocks && !st; b++) {
-        yk_reader *r;
-        if ((st = yk__reader_open(&s->base, b, &r)))
-            break;
-        st = yk__cells_fit((yk__cell_reader *)r, &row, fit);
-        yk_reader_free(r);
-    }
-    return st;
+    return yk__cells_fit(source, true, fit);
 }
 
 /* The labels of the caller replace the column with their name, or are one more column. With a model, its schema has the name. */

@@ -32,7 +32,7 @@ typedef struct {
 
 /* Reads rows of a block, of the columns that are used. */
 typedef struct {
-    yk__cell_reader base; /* in the pass that finds means and values, it has no source */
+    yk__cell_reader base;
     yk_parquet_reader *in;
     const block *block;
 } parquet_reader;
@@ -128,31 +128,25 @@ static yk_status bad_row(yk__cell_reader *reader, uint64_t row, size_t k, const 
                          yk_parquet_page(r->in, k), "%s", reason);
 }
 
-/* The caller closes it, also after a failure. */
-static yk_status open_rows(parquet_source *s, const table *t, parquet_reader *r)
-{
-    const yk__cell_table *used = &s->cells;
-    yk__cells *cells = &r->base.cells;
-    const block *b = r->block;
-    size_t *column = calloc(used->nused + 1, sizeof *column);
-    *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row};
-    yk_status st = column ? yk__cells_open(cells) : yk_fail_memory(used->nused * sizeof *column, "columns");
-    for (size_t k = 0; k < used->nused && !st; k++)
-        column[k] = t->column[used->used[k]];
-    if (!st)
-        st = yk_parquet_read(t->file, b->group, column, used->nused, b->first, b->rows, &r->in);
-    for (size_t k = 0; k < used->nused && !st; k++)
-        yk__cells_bind(cells, k, yk_parquet_values_of(r->in, k));
-    free(column);
-    return st;
-}
-
 static yk_status parquet_reader_open(yk_reader *base)
 {
     parquet_source *s = (parquet_source *)base->source;
     parquet_reader *r = (parquet_reader *)base;
-    r->block = &s->block[base->block];
-    return open_rows(s, &s->table[r->block->table], r);
+    yk__cells *cells = &r->base.cells;
+    const block *b = r->block = &s->block[base->block];
+    const table *t = &s->table[b->table];
+    size_t *column = calloc(s->cells.nused + 1, sizeof *column);
+    *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row};
+    yk_status st =
+        column ? yk__cells_open(cells) : yk_fail_memory(s->cells.nused * sizeof *column, "columns");
+    for (size_t k = 0; k < s->cells.nused && !st; k++)
+        column[k] = t->column[s->cells.used[k]];
+    if (!st)
+        st = yk_parquet_read(t->file, b->group, column, s->cells.nused, b->first, b->rows, &r->in);
+    for (size_t k = 0; k < s->cells.nused && !st; k++)
+        yk__cells_bind(cells, k, yk_parquet_values_of(r->in, k));
+    free(column);
+    return st;
 }
 
 static void parquet_reader_close(yk_reader *base)
@@ -176,36 +170,28 @@ static yk_status parquet_count(yk_reader *r, uint64_t *out)
 
 /* ---- the pass that finds values and means */
 
-/* row: the number of the first row; NULL: all rows count, not only those of the source's part. */
-static yk_status fit_table(parquet_source *s, const table *t, uint64_t *row, yk_fit *fit)
-{
-    yk_status st = YK_OK;
-    for (size_t g = 0; g < t->file->ngroups && !st; g++) {
-        const block all = {.group = g, .rows = t->file->group[g].rows};
-        parquet_reader r = {.block = &all};
-        if (!(st = open_rows(s, t, &r)))
-            st = yk__cells_fit(&r.base, row, fit);
-        parquet_reader_close(&r.base.base);
-    }
-    return st;
-}
-
 static yk_status pass(void *source, yk_fit *fit, const char *where)
 {
-    parquet_source *s = source;
-    yk_files others = {0};
-    table *tables = where ? NULL : s->table;
-    yk_status st = where ? yk_files_find(where, &others) : YK_OK;
-    if (!st && where)
-        st = open_tables(s->cells.tabular.own, &others, &tables);
-    uint64_t row = 0;
-    for (size_t i = 0; i < (where ? others.n : s->base.files.n) && !st; i++)
-        st = fit_table(s, &tables[i], where ? NULL : &row, fit);
+    parquet_source *s = source, others = *s;
+    yk_status st = YK_OK;
+    if (where) {
+        others.base.files = (yk_files){0};
+        others.base.nblocks = others.block_cap = 0;
+        others.table = NULL;
+        others.block = NULL;
+        if (!(st = yk_files_find(where, &others.base.files)) &&
+            !(st = open_tables(s->cells.tabular.own, &others.base.files, &others.table)))
+            st = add_blocks(&others);
+    }
+    if (!st)
+        st = yk__cells_fit(&others.base, !where, fit);
     if (!st && !yk_fit_rows(fit))
         st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", s->base.spec);
-    if (where)
-        close_tables(tables, others.n);
-    yk_files_fini(&others);
+    if (where) {
+        close_tables(others.table, others.base.files.n);
+        free(others.block);
+        yk_files_fini(&others.base.files);
+    }
     return st;
 }
 

@@ -160,6 +160,19 @@ static yk_status choose_split(yk_tabular *t)
     return find_column(t, "split-by", by, &t->split_by);
 }
 
+/* `key`: the option that says so. */
+static yk_status set_role(yk_tabular *t, const char *key, size_t i, yk_column_role role)
+{
+    char name[80];
+    yk_schema_column *c = &t->own->column[i];
+    if (c->chosen)
+        return yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", t->source->spec, key,
+                       yk_tabular_name(t, i, name));
+    c->role = role;
+    c->chosen = true;
+    return YK_OK;
+}
+
 static yk_status choose_columns(yk_tabular *t, const char *key, yk_column_role role)
 {
     yk__names words = {0};
@@ -167,14 +180,8 @@ static yk_status choose_columns(yk_tabular *t, const char *key, yk_column_role r
     for (size_t w = 0; w < words.n && !st; w++) {
         size_t first, end;
         st = find_columns(t, key, words.name[w], &first, &end);
-        for (size_t i = first; !st && i < end; i++) {
-            char name[80];
-            if (t->own->column[i].chosen)
-                st = yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", t->source->spec, key,
-                             yk_tabular_name(t, i, name));
-            t->own->column[i].role = role;
-            t->own->column[i].chosen = true;
-        }
+        for (size_t i = first; !st && i < end; i++)
+            st = set_role(t, key, i, role);
     }
     yk__names_fini(&words);
     return st;
@@ -239,11 +246,7 @@ static yk_status choose_label(yk_tabular *t)
     yk_status st = given                       ? find_column(t, "label", given, &i)
                    : t->source->options.schema ? YK_OK
                                                : guess_label(t, &i);
-    if (!st && i < t->own->ncolumns) {
-        t->own->column[i].role = YK_COLUMN_LABEL;
-        t->own->column[i].chosen = true;
-    }
-    return st;
+    return st || i == t->own->ncolumns ? st : set_role(t, "label", i, YK_COLUMN_LABEL);
 }
 
 /* weight=NAME or weight=NUMBER. */
@@ -254,11 +257,9 @@ static yk_status choose_weight(yk_tabular *t)
     yk_status st = given ? find_column(t, "weight", given, &i) : YK_OK;
     if (st || !given)
         return st;
-    if (t->own->column[i].chosen)
-        return yk_fail(YK_EUSAGE, "%s: weight=%s is also the label", t->source->spec, given);
-    t->own->column[i].role = YK_COLUMN_WEIGHT;
-    t->own->column[i].chosen = true;
-    return YK_OK;
+    return t->own->column[i].chosen
+               ? yk_fail(YK_EUSAGE, "%s: weight=%s is also the label", t->source->spec, given)
+               : set_role(t, "weight", i, YK_COLUMN_WEIGHT);
 }
 
 /* ---- roles */

@@ -220,50 +220,43 @@ static char *join(const yk__names *names)
     return yk_text_take(&t);
 }
 
-static yk_status compare_lists(const yk_tabular *t, const yk_schema_column *c, const char *key,
-                               const yk__names *here, const yk__names *model)
-{
-    if (!yk_spec_text(&t->source->parsed, key))
-        return YK_OK;
-    char name[80], *a = join(here), *b = join(model);
-    yk_status st = a && b ? YK_OK : yk_fail_memory(1000, "a list");
-    if (!st && strcmp(a, b))
-        st = fail_differs(t, yk_schema_name(t->schema, c, name), key, a, *b ? b : "not given");
-    free(a);
-    free(b);
-    return st;
-}
-
 /* An option that contradicts the model. */
 static yk_status compare_options(const yk_tabular *t)
 {
     const yk_schema *m = t->schema, *s = t->own;
+    const yk_spec *spec = &t->source->parsed;
     const yk_schema_column *number = yk_schema_first(m, YK_COLUMN_NUMERIC),
                            *category = yk_schema_first(m, YK_COLUMN_CATEGORICAL),
                            *label = yk_schema_first(m, YK_COLUMN_LABEL);
-    char name[80], here[24], there[24];
-    yk_status st;
-    if (number && yk_spec_text(&t->source->parsed, "scale") && s->scale != m->scale)
-        return fail_differs(t, yk_schema_name(m, number, name), "scale", yk_scale_name[s->scale],
-                            yk_scale_name[m->scale]);
-    if (category && yk_spec_text(&t->source->parsed, "encode") && s->encode != m->encode)
-        return fail_differs(t, yk_schema_name(m, category, name), "encode", yk_encoding_name[s->encode],
-                            yk_encoding_name[m->encode]);
-    if (yk_schema_hashes(m) && s->features && s->features != m->features) {
-        snprintf(here, sizeof here, "%llu", (unsigned long long)s->features);
-        snprintf(there, sizeof there, "%llu", (unsigned long long)m->features);
-        return fail_differs(t, yk_schema_name(m, category, name), "the number of features (bits, features)",
-                            here, there);
-    }
-    if (label && s->nclasses && m->nclasses && s->nclasses != m->nclasses) {
-        snprintf(here, sizeof here, "%u", s->nclasses);
-        snprintf(there, sizeof there, "%u", m->nclasses);
-        return fail_differs(t, yk_schema_name(m, label, name), "classes", here, there);
-    }
-    if (label && (s->classes.n || m->classes.n) &&
-        (st = compare_lists(t, label, "classes", &s->classes, &m->classes)))
-        return st;
-    return compare_lists(t, number ? number : category, "missing", &s->missing, &m->missing);
+    char name[80], count[4][24];
+    snprintf(count[0], sizeof *count, "%llu", (unsigned long long)s->features);
+    snprintf(count[1], sizeof *count, "%llu", (unsigned long long)m->features);
+    snprintf(count[2], sizeof *count, "%u", s->nclasses);
+    snprintf(count[3], sizeof *count, "%u", m->nclasses);
+    char *list[] = {join(&s->classes), join(&m->classes), join(&s->missing), join(&m->missing)};
+    const struct {
+        const yk_schema_column *column; /* NULL: none has this property */
+        bool given;
+        const char *what, *here, *model;
+    } property[] = {
+        {number, yk_spec_text(spec, "scale"), "scale", yk_scale_name[s->scale], yk_scale_name[m->scale]},
+        {category, yk_spec_text(spec, "encode"), "encode", yk_encoding_name[s->encode],
+         yk_encoding_name[m->encode]},
+        {category, yk_schema_hashes(m) && s->features, "the number of features (bits, features)", count[0],
+         count[1]},
+        {label, s->nclasses && m->nclasses, "classes", count[2], count[3]},
+        {label, yk_spec_text(spec, "classes") && (s->classes.n || m->classes.n), "classes", list[0], list[1]},
+        {number ? number : category, yk_spec_text(spec, "missing"), "missing", list[2], list[3]},
+    };
+    yk_status st =
+        list[0] && list[1] && list[2] && list[3] ? YK_OK : yk_fail_memory(1000, "lists of options");
+    for (size_t i = 0; i < sizeof property / sizeof *property && !st; i++)
+        if (property[i].column && property[i].given && strcmp(property[i].here, property[i].model))
+            st = fail_differs(t, yk_schema_name(m, property[i].column, name), property[i].what,
+                              property[i].here, *property[i].model ? property[i].model : "not given");
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        free(list[i]);
+    return st;
 }
 
 yk_status yk__tabular_match(yk_tabular *t)
