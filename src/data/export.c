@@ -51,23 +51,15 @@ static void fill_stats(const yk_source *s, const totals *c, yk_export_stats *out
     out->classes = s->classes > seen ? s->classes : seen;
 }
 
-/* Only a cache stores weights, and labels that are numbers. */
-static yk_status count_plain(totals *c, const yk_rows *rows, const yk_reader *reader)
-{
-    const yk_status st = count_rows(c, rows, reader);
-    return st || !(c->weight || c->target)
-               ? st
-               : yk_fail(YK_EUSAGE, "%s: the examples have %s, which only the cache format can store",
-                         reader->source->spec, c->weight ? "weights" : "labels that are numbers");
-}
-
 /* ---- rows as index:value lists, for tfrecord, libsvm and libffm */
 
+typedef struct export_format export_format;
+
 typedef struct {
+    const export_format *format;
     yk_file *file;
     uint32_t *index; /* dense rows: nonzero columns */
     float *value;
-    bool ffm;            /* libffm: a field number before each index, indices from 0 */
     char pixel[256][24]; /* ":0.498039216": libsvm's text of a byte */
     uint8_t *example;    /* tfrecord: the encoder's buffer */
     size_t example_cap;
@@ -84,6 +76,12 @@ typedef struct {
     const uint8_t *bytes;  /* a dense row of pixels, by column; NULL otherwise */
     size_t n;
 } entries;
+
+struct export_format {
+    const char *name;
+    yk_status (*write)(writer *w, int32_t label, const entries *e); /* NULL: the cache */
+    bool ffm; /* libffm: a field number before each index, indices from 0 */
+};
 
 static entries entries_of(writer *w, const yk_rows *rows, size_t r)
 {
@@ -118,65 +116,63 @@ static char *print_u64(char *p, uint64_t v)
 }
 
 /* Nine digits distinguish any two floats. */
-static yk_status write_text(void *context, const yk_rows *rows, const yk_reader *reader)
+static yk_status write_text(writer *w, int32_t label, const entries *e)
 {
-    (void)reader;
-    writer *w = context;
-    if (w->totals.examples == 0)
-        for (int i = 0; i < 256; i++)
-            snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
-    yk_status st = count_plain(&w->totals, rows, reader);
-    for (size_t r = 0; r < rows->n && !st; r++) {
-        entries e = entries_of(w, rows, r);
-        if (YK_RESERVE(w->line, w->line_cap, 16 + e.n * 40, "a line of text"))
-            return YK_ESYSTEM;
-        char *p = print_u64(w->line, (uint64_t)rows->label[r]);
-        for (size_t i = 0; i < e.n; i++) {
-            *p++ = ' ';
-            if (w->ffm) {
-                p = print_u64(p, e.field ? e.field[i] : 0);
-                *p++ = ':';
-            }
-            p = print_u64(p, (uint64_t)e.index[i] + !w->ffm);
-            if (e.bytes)
-                p = stpcpy(p, w->pixel[e.bytes[e.index[i]]]);
-            else if (!e.value || e.value[i] == 1.0f)
-                p = stpcpy(p, ":1");
-            else
-                p += snprintf(p, 20, ":%.9g", (double)e.value[i]);
+    if (YK_RESERVE(w->line, w->line_cap, 16 + e->n * 40, "a line of text"))
+        return YK_ESYSTEM;
+    char *p = print_u64(w->line, (uint64_t)label);
+    for (size_t i = 0; i < e->n; i++) {
+        *p++ = ' ';
+        if (w->format->ffm) {
+            p = print_u64(p, e->field ? e->field[i] : 0);
+            *p++ = ':';
         }
-        *p++ = '\n';
-        w->entries += e.n;
-        st = yk_file_write(w->file, w->line, (size_t)(p - w->line));
+        p = print_u64(p, (uint64_t)e->index[i] + !w->format->ffm);
+        if (e->bytes)
+            p = stpcpy(p, w->pixel[e->bytes[e->index[i]]]);
+        else if (!e->value || e->value[i] == 1.0f)
+            p = stpcpy(p, ":1");
+        else
+            p += snprintf(p, 20, ":%.9g", (double)e->value[i]);
     }
-    return st;
+    *p++ = '\n';
+    return yk_file_write(w->file, w->line, (size_t)(p - w->line));
 }
 
-static yk_status write_tfrecord(void *context, const yk_rows *rows, const yk_reader *reader)
+static yk_status write_tfrecord(writer *w, int32_t label, const entries *e)
 {
-    (void)reader;
+    size_t size;
+    const yk_status st =
+        yk_example_encode(label, e->index, e->value, e->field, e->n, &w->example, &w->example_cap, &size);
+    return st ? st : yk_tfr_write(w->file, w->example, size);
+}
+
+/* Only a cache stores weights, and labels that are numbers. */
+static yk_status write_rows(void *context, const yk_rows *rows, const yk_reader *reader)
+{
     writer *w = context;
-    yk_status st = count_plain(&w->totals, rows, reader);
+    yk_status st = count_rows(&w->totals, rows, reader);
+    if (w->totals.weight || w->totals.target)
+        st = yk_fail(YK_EUSAGE, "%s: the examples have %s, which only the cache format can store",
+                     reader->source->spec, w->totals.weight ? "weights" : "labels that are numbers");
+    for (int i = 0; i < 256 && !*w->pixel[255]; i++)
+        snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
     for (size_t r = 0; r < rows->n && !st; r++) {
-        entries e = entries_of(w, rows, r);
-        size_t size;
+        const entries e = entries_of(w, rows, r);
         w->entries += e.n;
-        st = yk_example_encode(rows->label[r], e.index, e.value, e.field, e.n, &w->example, &w->example_cap,
-                               &size);
-        if (!st)
-            st = yk_tfr_write(w->file, w->example, size);
+        st = w->format->write(w, rows->label[r], &e);
     }
     return st;
 }
 
-static yk_status export_rows(yk_source *s, const char *path, yk_visitor *visit, bool ffm,
+static yk_status export_rows(yk_source *s, const char *path, const export_format *format,
                              yk_export_stats *out)
 {
     yk_status st = YK_OK;
     writer *w = calloc(1, sizeof *w);
     if (!w)
         return yk_fail_memory(sizeof *w, "writing a file");
-    w->ffm = ffm;
+    w->format = format;
     if (s->kind != YK_ROWS_SPARSE) {
         w->index = yk_alloc(s->dim, sizeof *w->index, "a row");
         w->value = yk_alloc(s->dim, sizeof *w->value, "a row");
@@ -186,7 +182,7 @@ static yk_status export_rows(yk_source *s, const char *path, yk_visitor *visit, 
     if (!st)
         st = yk_file_create(path, &w->file);
     if (!st)
-        st = yk_source_each(s, visit, w);
+        st = yk_source_each(s, write_rows, w);
     if (!st && w->totals.examples == 0)
         st = yk__fail_empty(s);
     if (!st) {
@@ -251,14 +247,10 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
     return YK_OK;
 }
 
-static const struct {
-    const char *name;
-    yk_visitor *write; /* NULL: the cache */
-    bool ffm;
-} formats[] = {{"tfrecord", write_tfrecord, false},
-               {"libsvm", write_text, false},
-               {"libffm", write_text, true},
-               {"cache", NULL, false}};
+static const export_format formats[] = {{"tfrecord", write_tfrecord, false},
+                                        {"libsvm", write_text, false},
+                                        {"libffm", write_text, true},
+                                        {"cache"}};
 
 const char *yk_export_formats(void)
 {
@@ -270,7 +262,6 @@ yk_status yk_export(yk_source *s, const char *format, const char *path, yk_expor
     *out = (yk_export_stats){0};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, format))
-            return formats[i].write ? export_rows(s, path, formats[i].write, formats[i].ffm, out)
-                                    : export_cache(s, path, out);
+            return formats[i].write ? export_rows(s, path, &formats[i], out) : export_cache(s, path, out);
     return yk_fail(YK_EUSAGE, "cannot write format '%s'; use one of: %s", format, yk_export_formats());
 }

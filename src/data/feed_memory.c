@@ -34,13 +34,6 @@ typedef struct {
     yk_assignment leases;
 } memory_feed;
 
-/* The position of this worker's q-th example of the epoch. */
-static uint64_t position(const memory_feed *f, int me, uint64_t q)
-{
-    size_t b = f->feed.plan.batch;
-    return f->worker[me].base + ((q / b) * (uint64_t)f->feed.plan.workers + (uint64_t)me) * b + q % b;
-}
-
 static void set_epoch(memory_feed *f, worker_state *s, uint64_t epoch)
 {
     if (s->perm.n && s->epoch == epoch)
@@ -71,51 +64,65 @@ static inline uint32_t row_at(const memory_feed *f, worker_state *s, uint64_t at
     return (uint32_t)(s->first_row + (rotated < chunk_rows ? rotated : rotated - chunk_rows));
 }
 
-static void compact_picks(worker_state *s)
+/* Another lease; an empty one: there are no more. */
+static yk_status claim(memory_feed *f, int me, yk_lease *out)
 {
-    memmove(s->pick, s->pick + s->first, (s->filled - s->first) * sizeof *s->pick);
-    s->filled -= s->first;
-    s->first = 0;
+    const yk_feed_plan *p = &f->feed.plan;
+    worker_state *s = &f->worker[me];
+    if (p->lease)
+        return p->lease(p->lease_context, me, &out->epoch, &out->begin, &out->end);
+    yk_mutex_lock(&f->lock);
+    yk_assignment_used(&f->leases, me, s->used);
+    s->used = 0;
+    yk_status st = yk_assignment_lease(&f->leases, me, out);
+    yk_mutex_unlock(&f->lock);
+    return st;
 }
 
-/* Up to `batches` batches of the picks, the first of which is at `position`. */
-static size_t fill_picks(const memory_feed *f, worker_state *s, size_t batches, uint64_t position,
-                         yk_batch *out)
+/* The position of pick[first + i]: in rounds, batches of all workers alternate. */
+static uint64_t position(const memory_feed *f, int me, uint64_t i)
 {
-    size_t have = s->filled - s->first, n = batches * f->feed.plan.batch;
-    n = have < n ? have : n;
-    *out = yk__batch_at(&f->feed.plan, f->feed.data->rows, s->pick + s->first, n, have, s->epoch, position);
-    s->first += n;
-    return n;
+    const worker_state *s = &f->worker[me];
+    const uint64_t b = f->feed.plan.batch, q = s->ordinal * b + i;
+    return f->feed.plan.rounds
+               ? s->base + ((q / b) * (uint64_t)f->feed.plan.workers + (uint64_t)me) * b + q % b
+               : s->lease.begin + i;
 }
 
-/* At least one. */
-static size_t fitting(const memory_feed *f, const worker_state *s, size_t batches)
-{
-    const size_t fit = (s->cap - YK__AHEAD) / f->feed.plan.batch;
-    return batches < fit ? batches : fit;
-}
-
-/* ---- rounds ---- */
-
-static yk_status next_of_round(yk_feed *feed, int me, size_t max, yk_batch *out)
+static yk_status next(yk_feed *feed, int me, size_t max, yk_batch *out)
 {
     memory_feed *f = (memory_feed *)feed;
     worker_state *s = &f->worker[me];
-    const size_t b = feed->plan.batch, batches = fitting(f, s, max);
-    if (s->filled - s->first < batches * b + YK__AHEAD) {
-        compact_picks(s);
-        for (uint64_t q = s->ordinal * b + s->filled; s->filled < s->cap; q++) {
-            uint64_t at = position(f, me, q);
-            if (at >= f->n)
-                break;
-            s->pick[s->filled++] = row_at(f, s, at);
-        }
+    const size_t b = feed->plan.batch, fit = (s->cap - YK__AHEAD) / b, batches = max < fit ? max : fit;
+    yk_status st = YK_OK;
+    if (!feed->plan.rounds && s->lease.begin == s->lease.end) {
+        if ((st = claim(f, me, &s->lease)))
+            return st;
+        s->first = s->filled = 0;
+        set_epoch(f, s, s->lease.epoch);
     }
-    size_t n = fill_picks(f, s, batches, position(f, me, s->ordinal * b), out);
-    s->ordinal += n ? (n + b - 1) / b : 1;
+    const uint64_t end = feed->plan.rounds ? f->n : s->lease.end, begin = position(f, me, 0);
+    size_t have = s->filled - s->first;
+    if (have < batches * b + YK__AHEAD && position(f, me, have) < end) {
+        memmove(s->pick, s->pick + s->first, have * sizeof *s->pick);
+        s->first = 0;
+        for (uint64_t at; have < s->cap && (at = position(f, me, have)) < end; have++)
+            s->pick[have] = row_at(f, s, at);
+        s->filled = have;
+    }
+    const size_t n = have < batches * b ? have : batches * b;
+    *out = yk__batch_at(&feed->plan, feed->data->rows, s->pick + s->first, n, have, s->epoch, begin);
+    s->first += n;
+    if (feed->plan.rounds) {
+        s->ordinal += n ? (n + b - 1) / b : 1;
+    } else {
+        s->lease.begin += n;
+        s->used += n;
+    }
     return YK_OK;
 }
+
+/* ---- rounds ---- */
 
 static void begin_epoch(yk_feed *feed, int me, uint64_t epoch)
 {
@@ -172,46 +179,6 @@ static yk_status restore_round_cursor(yk_feed *feed, const uint64_t *cursor, siz
 }
 
 /* ---- leases ---- */
-
-/* Another lease; an empty one: there are no more. */
-static yk_status claim(memory_feed *f, int me, yk_lease *out)
-{
-    const yk_feed_plan *p = &f->feed.plan;
-    worker_state *s = &f->worker[me];
-    if (p->lease)
-        return p->lease(p->lease_context, me, &out->epoch, &out->begin, &out->end);
-    yk_mutex_lock(&f->lock);
-    yk_assignment_used(&f->leases, me, s->used);
-    s->used = 0;
-    yk_status st = yk_assignment_lease(&f->leases, me, out);
-    yk_mutex_unlock(&f->lock);
-    return st;
-}
-
-static yk_status next_of_lease(yk_feed *feed, int me, size_t max, yk_batch *out)
-{
-    memory_feed *f = (memory_feed *)feed;
-    const yk_feed_plan *p = &feed->plan;
-    worker_state *s = &f->worker[me];
-    const size_t batches = fitting(f, s, max);
-    if (s->lease.begin == s->lease.end) {
-        yk_status st = claim(f, me, &s->lease);
-        if (st)
-            return st;
-        s->first = s->filled = 0;
-        set_epoch(f, s, s->lease.epoch);
-    }
-    size_t rest = (size_t)(s->lease.end - s->lease.begin), have = s->filled - s->first;
-    if (have < batches * p->batch + YK__AHEAD && have < rest) {
-        compact_picks(s);
-        for (; s->filled < s->cap && s->filled < rest; s->filled++)
-            s->pick[s->filled] = row_at(f, s, s->lease.begin + s->filled);
-    }
-    const size_t n = fill_picks(f, s, batches, s->lease.begin, out);
-    s->lease.begin += n;
-    s->used += n;
-    return YK_OK;
-}
 
 static size_t default_chunk_rows(const memory_feed *f)
 {
@@ -276,13 +243,13 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops round_ops = {.next = next_of_round,
+static const yk__feed_ops round_ops = {.next = next,
                                        .epoch = begin_epoch,
                                        .cursor_size = round_cursor_size,
                                        .cursor_save = save_round_cursor,
                                        .cursor_restore = restore_round_cursor,
                                        .free = free_feed},
-                          lease_ops = {.next = next_of_lease,
+                          lease_ops = {.next = next,
                                        .cursor_size = lease_cursor_size,
                                        .cursor_save = save_lease_cursor,
                                        .cursor_restore = restore_lease_cursor,

@@ -100,7 +100,7 @@ const char *yk_schema_title(const yk_schema *s, const yk_schema_column *c, char 
 static yk_status grow_values(yk_schema_values *v)
 {
     yk_schema_values larger = {.n = v->n, .slots = v->slots ? 2 * v->slots : 1024};
-    if (!(larger.slot = yk_alloc(larger.slots, sizeof *larger.slot, "values of categorical columns")))
+    if (!(larger.slot = yk_alloc(larger.slots, sizeof *larger.slot, "distinct values")))
         return YK_ESYSTEM;
     for (size_t i = 0; i < v->slots; i++)
         if (v->slot[i].hash)

@@ -12,7 +12,6 @@
 #include "format/tfrecord.h"
 #include <inttypes.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,11 +250,6 @@ yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_
     return st;
 }
 
-static void free_noop(void *id)
-{
-    (void)id;
-}
-
 void yk_source_free(yk_source *s)
 {
     if (!s)
@@ -266,7 +260,7 @@ void yk_source_free(yk_source *s)
     yk_spec_fini(&s->parsed);
     free(s->kept);
     yk_positions_fini(&s->own_positions);
-    tdestroy(s->bad_seen, free_noop);
+    yk_free(s->bad_seen.slot);
     free(s->first_row);
     free(s);
     yk_input_forget();
@@ -437,13 +431,7 @@ yk_status yk__fail_empty(const yk_source *s)
     return yk_fail(YK_EDATA, "%s: no examples", s->spec ? s->spec : "the data");
 }
 
-/* ---- bad records. Streamed data is read in every epoch and by several workers, but each bad record counts once. A search
- * tree has the hashes of (file, offset) of those that were counted, in place of pointers. */
-
-static int compare_ids(const void *a, const void *b)
-{
-    return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
-}
+/* ---- bad records. Streamed data is read in every epoch and by several workers, but each bad record counts once. */
 
 /* Counts a record if it is new and --skip-bad allows one more. *before_out: the count before. */
 static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint64_t *before_out,
@@ -453,18 +441,15 @@ static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint
     uint64_t id = yk_mix64(offset + 1);
     for (const char *p = file; *p; p++)
         id = (id ^ (uint8_t)*p) * 0x100000001b3u;
-    void *const key = (void *)(uintptr_t)(yk_mix64(id) | 1); /* not NULL */
+    id = yk_mix64(id) | 1; /* not 0 */
     pthread_mutex_lock(&lock);
     uint64_t n = atomic_load(&s->bad);
     *before_out = n;
-    *known_out = tfind(key, &s->bad_seen, compare_ids) != NULL;
+    *known_out = s->bad_seen.n && yk_schema_value_at(&s->bad_seen, id)->hash;
+    bool is_new;
     yk_status st = YK_OK;
-    if (!*known_out && n < s->options.skip_bad) {
-        if (tsearch(key, &s->bad_seen, compare_ids))
-            atomic_store(&s->bad, n + 1);
-        else
-            st = yk_fail_memory(64, "bad records");
-    }
+    if (!*known_out && n < s->options.skip_bad && !(st = yk_schema_value_add(&s->bad_seen, id, &is_new)))
+        atomic_store(&s->bad, n + 1);
     pthread_mutex_unlock(&lock);
     return st;
 }

@@ -26,6 +26,7 @@
 #include "core/rows.h"
 #include "data/files.h"
 #include "data/positions.h"
+#include "data/schema.h"
 #include "data/spec.h"
 #include "data/split.h"
 #include <stdatomic.h>
@@ -143,8 +144,8 @@ struct yk_source {
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
     bool once; /* standard input, or a stream of the caller: it can be read once, and its size is not known */
-    atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
-    void *bad_seen;           /* these, in a search tree of yk_source_bad() */
+    atomic_uint_fast64_t bad;  /* distinct records skipped so far: another pass does not count them again */
+    yk_schema_values bad_seen; /* hashes of (file, offset) of these */
 };
 
 struct yk_reader {
