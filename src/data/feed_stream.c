@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "base/sync.h"
 #include "data/formats.h"
+#include "data/streams.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,160 +28,10 @@ enum { HEAD = 2, EACH = 5 };
  * empty. */
 enum { MAX_EMPTY_EPOCHS = 64 };
 
-/* ---- the examples of one stream, block by block (feed.h describes how streamed data is divided) */
-
 /* Record number `record` of the stream's `ordinal`-th block of the epoch. */
 typedef struct {
     uint64_t epoch, ordinal, record;
 } cursor;
-
-/* How the data is divided into streams, the same for all readers. */
-typedef struct {
-    yk_dataset *data;
-    const yk_feed_plan *plan;
-    bool by_block; /* each block belongs to one stream; otherwise, each stripe of examples does */
-    /* Resumed with a different number of workers or window size: blocks of `earlier_epoch` that each earlier worker used up. */
-    uint64_t earlier_epoch, *earlier; /* [earlier_workers] */
-    uint64_t earlier_workers;
-} streams_division;
-
-typedef struct {
-    const streams_division *division;
-    int number; /* of the stream; -1: none */
-    cursor at;
-    yk_reader *reader;
-    yk_rows part;
-    size_t part_used;
-    yk_perm order;
-    uint64_t order_epoch;
-} stream_reader;
-
-enum { READ_CHUNK = 256, STRIPE = 64 };
-
-static uint64_t blocks_of(const stream_reader *r)
-{
-    const streams_division *d = r->division;
-    uint64_t n = d->data->source->nblocks, streams = (uint64_t)d->plan->workers;
-    return d->by_block ? (n + streams - 1 - (uint64_t)r->number) / streams : n;
-}
-
-/* The current block of a stream, as its number in the order of the epoch. */
-static uint64_t block_number(const stream_reader *r)
-{
-    const streams_division *d = r->division;
-    return d->by_block ? r->at.ordinal * (uint64_t)d->plan->workers + (uint64_t)r->number : r->at.ordinal;
-}
-
-static bool used_earlier(const stream_reader *r)
-{
-    const streams_division *d = r->division;
-    if (!d->earlier || r->at.epoch != d->earlier_epoch)
-        return false;
-    const uint64_t j = block_number(r);
-    return j / d->earlier_workers < d->earlier[j % d->earlier_workers];
-}
-
-static void close_block(stream_reader *r)
-{
-    yk_reader_free(r->reader);
-    r->reader = NULL;
-    yk_rows_clear(&r->part);
-    r->part_used = 0;
-}
-
-/* Opens the block at r->at.ordinal. */
-static yk_status open_block(stream_reader *r)
-{
-    const streams_division *d = r->division;
-    yk_source *source = d->data->source;
-    if (r->order_epoch != r->at.epoch || !r->order.n) {
-        r->order = yk_perm_make(source->nblocks, yk__epoch_seed(d->plan, r->at.epoch));
-        r->order_epoch = r->at.epoch;
-    }
-    const uint64_t number = block_number(r);
-    return yk_source_read(source, d->plan->in_order ? number : yk_perm_at(&r->order, number), &r->reader);
-}
-
-/* Makes sure that part[part_used] is the record at r->at.record of the open block; *end_out when there is none. */
-static yk_status next_part(stream_reader *r, bool *end_out)
-{
-    size_t got = 1;
-    *end_out = false;
-    while (r->part_used >= r->part.n) {
-        yk_rows_clear(&r->part);
-        r->part_used = 0;
-        yk_status st = yk_reader_next(r->reader, &r->part, READ_CHUNK, &got);
-        if (st)
-            return st;
-        if (got == 0) {
-            *end_out = true;
-            return YK_OK;
-        }
-    }
-    return YK_OK;
-}
-
-/* Skips to record number `record` of the block that was just opened. */
-static yk_status skip_records(stream_reader *r, uint64_t record)
-{
-    bool end = false;
-    while (record) {
-        yk_status st = next_part(r, &end);
-        if (st || end)
-            return st;
-        size_t step = r->part.n - r->part_used;
-        step = step < record ? step : (size_t)record;
-        r->part_used += step;
-        record -= step;
-    }
-    return YK_OK;
-}
-
-/* The owner of the first stripe of a block changes from epoch to epoch, so that every worker gets examples. */
-static bool is_assigned(const stream_reader *r, uint64_t record)
-{
-    uint64_t stripe = record / STRIPE + r->at.epoch;
-    return r->division->by_block || (int)(stripe % (uint64_t)r->division->plan->workers) == r->number;
-}
-
-static void next_block(stream_reader *r)
-{
-    r->at = (cursor){r->at.epoch, r->at.ordinal + 1, 0};
-}
-
-/* Appends some of the next examples to `rows`, or none. *last_out: the epoch is over. */
-static yk_status read_stream(stream_reader *r, yk_rows *rows, bool *last_out)
-{
-    bool end;
-    yk_status st = YK_OK;
-    *last_out = r->at.ordinal >= blocks_of(r);
-    if (*last_out)
-        return YK_OK;
-    if (!r->reader && used_earlier(r)) {
-        next_block(r);
-        return YK_OK;
-    }
-    if (!r->reader && ((st = open_block(r)) || (st = skip_records(r, r->at.record))))
-        return st;
-    if ((st = next_part(r, &end)))
-        return st;
-    if (end) {
-        close_block(r);
-        next_block(r);
-        return YK_OK;
-    }
-    size_t n = 0; /* consecutive records that all belong to this stream, or all do not */
-    const bool take = is_assigned(r, r->at.record);
-    while (r->part_used + n < r->part.n && is_assigned(r, r->at.record + n) == take)
-        n++;
-    if (take && (st = yk_rows_append(rows, &r->part, r->part_used, n)))
-        return st;
-    r->part_used += n;
-    r->at.record += n;
-    return YK_OK;
-}
-
-/* ---- windows */
 
 typedef struct {
     yk_rows rows;
@@ -193,6 +44,7 @@ typedef struct {
 
 typedef struct stream_feed stream_feed;
 
+/* A worker, and the thread that reads for it: at first the worker's own stream. */
 typedef struct {
     stream_feed *owner;
     int me;
@@ -211,15 +63,154 @@ typedef struct {
     bool epoch_over;       /* rounds: waits for yk_feed_epoch() */
     uint64_t empty_epochs; /* since the last example */
     uint64_t last[EACH];   /* the cursor after the last batch */
-    stream_reader reader;  /* used by the thread: at first of the worker's own stream */
+    /* used by the thread */
+    int number; /* of the stream; -1: none */
+    cursor at;
+    yk_reader *reader;
+    yk_rows part;
+    size_t part_used;
+    yk_perm order;
+    uint64_t order_epoch;
 } stream;
 
 struct stream_feed {
     yk_feed feed;
-    streams_division division;
     size_t window_bytes;
     stream *worker;
+    bool by_block; /* each block belongs to one stream; otherwise, each stripe of examples does */
+    /* Resumed with a different number of workers or window size: blocks of `earlier_epoch` that each earlier worker used up. */
+    uint64_t earlier_epoch, *earlier; /* [earlier_workers] */
+    uint64_t earlier_workers;
 };
+
+/* ---- the examples of one stream, block by block (feed.h describes how streamed data is divided) */
+
+enum { READ_CHUNK = 256, STRIPE = 64 };
+
+static uint64_t blocks_of(const stream *s)
+{
+    const stream_feed *f = s->owner;
+    uint64_t n = f->feed.data->source->nblocks, streams = (uint64_t)f->feed.plan.workers;
+    return f->by_block ? (n + streams - 1 - (uint64_t)s->number) / streams : n;
+}
+
+/* The current block of a stream, as its number in the order of the epoch. */
+static uint64_t block_number(const stream *s)
+{
+    const stream_feed *f = s->owner;
+    return f->by_block ? s->at.ordinal * (uint64_t)f->feed.plan.workers + (uint64_t)s->number : s->at.ordinal;
+}
+
+static bool used_earlier(const stream *s)
+{
+    const stream_feed *f = s->owner;
+    if (!f->earlier || s->at.epoch != f->earlier_epoch)
+        return false;
+    const uint64_t j = block_number(s);
+    return j / f->earlier_workers < f->earlier[j % f->earlier_workers];
+}
+
+static void close_block(stream *s)
+{
+    yk_reader_free(s->reader);
+    s->reader = NULL;
+    yk_rows_clear(&s->part);
+    s->part_used = 0;
+}
+
+/* Opens the block at s->at.ordinal. */
+static yk_status open_block(stream *s)
+{
+    const stream_feed *f = s->owner;
+    yk_source *source = f->feed.data->source;
+    if (s->order_epoch != s->at.epoch || !s->order.n) {
+        s->order = yk_perm_make(source->nblocks, yk__epoch_seed(&f->feed.plan, s->at.epoch));
+        s->order_epoch = s->at.epoch;
+    }
+    const uint64_t number = block_number(s);
+    return yk_source_read(source, f->feed.plan.in_order ? number : yk_perm_at(&s->order, number), &s->reader);
+}
+
+/* Makes sure that part[part_used] is the record at s->at.record of the open block; *end_out when there is none. */
+static yk_status next_part(stream *s, bool *end_out)
+{
+    size_t got = 1;
+    *end_out = false;
+    while (s->part_used >= s->part.n) {
+        yk_rows_clear(&s->part);
+        s->part_used = 0;
+        yk_status st = yk_reader_next(s->reader, &s->part, READ_CHUNK, &got);
+        if (st)
+            return st;
+        if (got == 0) {
+            *end_out = true;
+            return YK_OK;
+        }
+    }
+    return YK_OK;
+}
+
+/* Skips to record number `record` of the block that was just opened. */
+static yk_status skip_records(stream *s, uint64_t record)
+{
+    bool end = false;
+    while (record) {
+        yk_status st = next_part(s, &end);
+        if (st || end)
+            return st;
+        size_t step = s->part.n - s->part_used;
+        step = step < record ? step : (size_t)record;
+        s->part_used += step;
+        record -= step;
+    }
+    return YK_OK;
+}
+
+/* The owner of the first stripe of a block changes from epoch to epoch, so that every worker gets examples. */
+static bool is_assigned(const stream *s, uint64_t record)
+{
+    uint64_t stripe = record / STRIPE + s->at.epoch;
+    return s->owner->by_block || (int)(stripe % (uint64_t)s->owner->feed.plan.workers) == s->number;
+}
+
+static void next_block(stream *s)
+{
+    s->at = (cursor){s->at.epoch, s->at.ordinal + 1, 0};
+}
+
+/* Appends some of the next examples to `rows`, or none. *last_out: the epoch is over. */
+static yk_status read_stream(stream *s, yk_rows *rows, bool *last_out)
+{
+    bool end;
+    yk_status st = YK_OK;
+    *last_out = s->at.ordinal >= blocks_of(s);
+    if (*last_out)
+        return YK_OK;
+    if (!s->reader && used_earlier(s)) {
+        next_block(s);
+        return YK_OK;
+    }
+    if (!s->reader && ((st = open_block(s)) || (st = skip_records(s, s->at.record))))
+        return st;
+    if ((st = next_part(s, &end)))
+        return st;
+    if (end) {
+        close_block(s);
+        next_block(s);
+        return YK_OK;
+    }
+    size_t n = 0; /* consecutive records that all belong to this stream, or all do not */
+    const bool take = is_assigned(s, s->at.record);
+    while (s->part_used + n < s->part.n && is_assigned(s, s->at.record + n) == take)
+        n++;
+    if (take && (st = yk_rows_append(rows, &s->part, s->part_used, n)))
+        return st;
+    s->part_used += n;
+    s->at.record += n;
+    return YK_OK;
+}
+
+/* ---- windows */
 
 /* Remaps the keys of a full window and shuffles its rows. */
 static yk_status prepare(const stream_feed *f, window *w)
@@ -245,10 +236,10 @@ static yk_status fill(stream *s, window *w)
     stream_feed *f = s->owner;
     yk_status st = YK_OK;
     yk_rows_clear(&w->rows);
-    w->begin = s->reader.at;
+    w->begin = s->at;
     w->last = false;
     while (!w->last && yk_rows_bytes(&w->rows) < f->window_bytes) {
-        if ((st = read_stream(&s->reader, &w->rows, &w->last)))
+        if ((st = read_stream(s, &w->rows, &w->last)))
             return st;
         yk_mutex_lock(&s->lock);
         bool quit = s->quit;
@@ -265,7 +256,7 @@ static void *read_ahead(void *arg)
     stream_feed *f = s->owner;
     yk_status st = YK_OK;
     yk_mutex_lock(&s->lock);
-    for (int i = 0; !s->quit && !st && s->reader.at.epoch < f->feed.plan.epochs; i ^= 1) {
+    for (int i = 0; !s->quit && !st && s->at.epoch < f->feed.plan.epochs; i ^= 1) {
         window *w = &s->window[i];
         while (w->ready && !s->quit)
             yk_cond_wait(&s->changed, &s->lock);
@@ -274,8 +265,8 @@ static void *read_ahead(void *arg)
         yk_mutex_unlock(&s->lock);
         st = fill(s, w);
         if (w->last)
-            s->reader.at = (cursor){s->reader.at.epoch + 1, 0, 0};
-        w->end = s->reader.at;
+            s->at = (cursor){s->at.epoch + 1, 0, 0};
+        w->end = s->at;
         yk_mutex_lock(&s->lock);
         w->ready = !st && !s->quit;
         yk_cond_broadcast(&s->changed);
@@ -286,7 +277,7 @@ static void *read_ahead(void *arg)
     s->finished = true;
     yk_cond_broadcast(&s->changed);
     yk_mutex_unlock(&s->lock);
-    close_block(&s->reader);
+    close_block(s);
     return NULL;
 }
 
@@ -329,7 +320,7 @@ static void wait_for_reader(stream *s, const window *w)
 /* Sets the cursor of a worker that is not reading. */
 static void set_cursor(stream *s, const uint64_t saved[EACH])
 {
-    s->here = s->reader.at = (cursor){saved[0], saved[1], saved[2]};
+    s->here = s->at = (cursor){saved[0], saved[1], saved[2]};
     s->used = (size_t)saved[3];
     s->epoch_over = saved[4] != 0;
     memcpy(s->last, saved, sizeof s->last);
@@ -342,13 +333,13 @@ static yk_status change_stream(stream *s, bool *changed_out)
     const yk_feed_plan *plan = &s->owner->feed.plan;
     const uint64_t end[EACH] = {s->here.epoch};
     uint64_t at[EACH] = {s->here.epoch};
-    int number = s->reader.number;
+    int number = s->number;
     yk_status st = plan->next_stream(plan->lease_context, s->me, s->last, &number, at);
-    if (st || (number == s->reader.number && memcmp(at, end, sizeof at) == 0))
+    if (st || (number == s->number && memcmp(at, end, sizeof at) == 0))
         return st;
     *changed_out = true;
     stop_reading(s);
-    s->reader.number = number;
+    s->number = number;
     if (number >= 0)
         set_cursor(s, at);
     return YK_OK;
@@ -377,9 +368,9 @@ static yk_status leave_window(stream *s, window *w, bool *changed_out)
 static yk_status current_window(stream *s, window **out)
 {
     bool changed = false;
-    yk_status st = s->reader.number < 0 ? change_stream(s, &changed) : YK_OK;
+    yk_status st = s->number < 0 ? change_stream(s, &changed) : YK_OK;
     *out = NULL;
-    while (!st && !changed && s->reader.number >= 0 && !s->epoch_over) {
+    while (!st && !changed && s->number >= 0 && !s->epoch_over) {
         if (!s->started && (st = start(s)))
             return st;
         window *w = &s->window[s->current];
@@ -450,25 +441,21 @@ static void cursor_save(const yk_feed *feed, uint64_t *out)
  * windows are used again. */
 static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t workers)
 {
-    uint64_t epoch = UINT64_MAX, min = UINT64_MAX;
-    free(f->division.earlier);
-    if (!(f->division.earlier = calloc(workers, sizeof *f->division.earlier)))
-        return yk_fail_memory(workers * sizeof *f->division.earlier, "the data cursor");
+    const uint64_t epoch = yk_streams_first_epoch(saved, workers);
+    uint64_t min = UINT64_MAX;
+    free(f->earlier);
+    if (!(f->earlier = calloc(workers, sizeof *f->earlier)))
+        return yk_fail_memory(workers * sizeof *f->earlier, "the data cursor");
     for (uint64_t i = 0; i < workers; i++) {
         const uint64_t *each = saved + EACH * i;
-        const uint64_t at = each[0] - (each[4] && each[0] > 0); /* at the end of the previous epoch */
-        epoch = at < epoch ? at : epoch;
+        f->earlier[i] = each[0] > epoch ? UINT64_MAX : each[1];
+        min = f->earlier[i] < min ? f->earlier[i] : min;
     }
-    for (uint64_t i = 0; i < workers; i++) {
-        const uint64_t *each = saved + EACH * i;
-        f->division.earlier[i] = each[0] > epoch ? UINT64_MAX : each[1];
-        min = f->division.earlier[i] < min ? f->division.earlier[i] : min;
-    }
-    f->division.earlier_epoch = epoch;
-    f->division.earlier_workers = workers;
-    if (!f->division.by_block) { /* every worker reads all blocks: one is used up if all have used it up */
-        f->division.earlier_workers = 1;
-        f->division.earlier[0] = min;
+    f->earlier_epoch = epoch;
+    f->earlier_workers = workers;
+    if (!f->by_block) { /* every worker reads all blocks: one is used up if all have used it up */
+        f->earlier_workers = 1;
+        f->earlier[0] = min;
     }
     for (int i = 0; i < f->feed.plan.workers; i++)
         set_cursor(&f->worker[i], (const uint64_t[EACH]){epoch});
@@ -502,27 +489,27 @@ static void free_feed(yk_feed *feed)
             yk_rows_fini(&s->window[k].rows);
             free(s->window[k].pick);
         }
-        yk_rows_fini(&s->reader.part);
+        yk_rows_fini(&s->part);
         yk_mutex_destroy(&s->lock);
         yk_cond_destroy(&s->changed);
     }
-    free(f->division.earlier);
+    free(f->earlier);
     yk_free(f->worker);
     yk_free(f);
 }
 
 static int stream_of(const yk_feed *feed, int me)
 {
-    return ((const stream_feed *)feed)->worker[me].reader.number;
+    return ((const stream_feed *)feed)->worker[me].number;
 }
 
 static void drop_lease(yk_feed *feed, int me)
 {
     stream *s = &((stream_feed *)feed)->worker[me];
-    if (!feed->plan.next_stream || s->reader.number < 0)
+    if (!feed->plan.next_stream || s->number < 0)
         return;
     stop_reading(s);
-    s->reader.number = -1;
+    s->number = -1;
 }
 
 static const yk__feed_ops ops = {.next = next,
@@ -546,17 +533,15 @@ yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
     }
     f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
     f->worker = workers;
-    f->division = (streams_division){
-        .data = data, .plan = &f->feed.plan, .by_block = data->source->nblocks >= 4 * (size_t)plan->workers};
+    f->by_block = data->source->nblocks >= 4 * (size_t)plan->workers;
     f->window_bytes = plan->window_bytes / (2 * (size_t)plan->workers);
     for (int i = 0; i < plan->workers; i++) {
         stream *s = &workers[i];
         s->owner = f;
-        s->me = s->reader.number = i;
-        s->reader.division = &f->division;
+        s->me = s->number = i;
         yk_mutex_init(&s->lock);
         yk_cond_init(&s->changed);
-        yk_rows_init(&s->reader.part, data->kind, data->dim);
+        yk_rows_init(&s->part, data->kind, data->dim);
         for (int k = 0; k < 2; k++)
             yk_rows_init(&s->window[k].rows, data->kind, data->dim);
     }

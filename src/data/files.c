@@ -310,6 +310,8 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     if (!*pattern)
         return yk_fail(YK_EUSAGE,
                        "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
+    if (!strcmp(pattern, YK_STDIN))
+        return add_path(out, strdup(pattern));
     yk_status st = find_one(pattern, out);
     if (!st && !out->n)
         st = find_comma(pattern) ? find_several(pattern, out) : fail_none(pattern);
@@ -320,29 +322,15 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     return st;
 }
 
-yk_status yk_files_stdin(yk_files *out)
-{
-    *out = (yk_files){0};
-    yk_status st = add_path(out, strdup(YK_STDIN));
-    if (!st)
-        st = YK_RESERVE(out->block, out->block_cap, 1, "blocks of files");
-    if (st) {
-        yk_files_fini(out);
-        return st;
-    }
-    out->block[out->nblocks++] = (yk_file_block){0, out->path[0], 0, UINT64_MAX};
-    return YK_OK;
-}
-
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes)
 {
     f->nblocks = 0;
     for (size_t i = 0; i < f->n; i++) {
-        bool compressed;
-        yk_status st = yk_input_compressed(f->path[i], &compressed);
+        bool compressed = !f->state; /* standard input may be */
+        yk_status st = f->state ? yk_input_compressed(f->path[i], &compressed) : YK_OK;
         if (st)
             return st;
-        uint64_t size = f->state[i].bytes;
+        uint64_t size = f->state ? f->state[i].bytes : 1;
         uint64_t step = compressed ? size : block_bytes;
         for (uint64_t begin = 0; begin < size; begin += step) {
             uint64_t end = compressed ? UINT64_MAX : size - begin > step ? begin + step : size;

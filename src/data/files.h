@@ -50,7 +50,6 @@ typedef struct {
 } yk_files;
 
 yk_status yk_files_find(const char *pattern, yk_files *out);
-yk_status yk_files_stdin(yk_files *out);
 yk_status yk_files_add(yk_files *f, const char *path); /* appends one file */
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes);
 

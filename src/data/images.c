@@ -55,8 +55,7 @@ typedef struct {
 typedef struct {
     yk_reader base;
     yk_image_decoder *decoder;
-    size_t file[BLOCK_FILES]; /* of the last examples */
-    uint8_t *bytes;           /* of one file */
+    uint8_t *bytes; /* of one file */
     size_t cap;
 } image_reader;
 
@@ -230,7 +229,11 @@ static yk_status add_image(image_reader *r, size_t file, yk_rows *rows, bool *ad
     *added_out = !st;
     if (st == YK_EDATA)
         return yk_source_bad(&s->base, path, UINT64_MAX, offset, "%s", yk_error());
-    return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
+    if (st)
+        return yk_fail(st, "%s: %s", path, yk_error());
+    if (!(st = yk__carry_row(&r->base)))
+        yk__carry(&r->base, 0, path, strlen(path));
+    return st;
 }
 
 static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
@@ -241,18 +244,11 @@ static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     yk_status st = YK_OK;
     while (got < max && reader->at < reader->end && !st) {
         bool added;
-        r->file[got] = (size_t)yk_perm_at(&s->order, reader->at++);
-        st = add_image(r, r->file[got], rows, &added);
+        st = add_image(r, (size_t)yk_perm_at(&s->order, reader->at++), rows, &added);
         got += added;
     }
     *got_out = got;
     return st;
-}
-
-static void image_file(const yk_reader *reader, size_t i, char *path, size_t size)
-{
-    const image_reader *r = (const image_reader *)reader;
-    path_of(&((const image_source *)reader->source)->folder, r->file[i], path, size);
 }
 
 static void image_reader_close(yk_reader *reader)
@@ -309,6 +305,7 @@ static yk_status image_open(yk_source *source)
     source->nblocks = (s->folder.files + BLOCK_FILES - 1) / BLOCK_FILES;
     source->classes = (uint32_t)s->folder.classes.n;
     source->has_test = s->folder.has_test;
+    source->ncarry = 1;
     return YK_OK;
 }
 
@@ -324,5 +321,5 @@ const yk_source_ops yk__images_source = {
     .reader_close = image_reader_close,
     .next = image_next,
     .two_sets = true,
-    .file = image_file,
+    .has_paths = true,
 };

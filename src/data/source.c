@@ -158,8 +158,6 @@ static yk_status detect(const char *where, const char **name_out)
                                                : NULL;
     if (*name_out)
         return YK_OK;
-    if (!strcmp(where, YK_STDIN))
-        return detect_file(where, name_out);
     yk_files files;
     yk_status st = yk_files_find(where, &files);
     if (st)
@@ -360,17 +358,14 @@ yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context)
     return st;
 }
 
-bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
-{
-    if (!r->source->ops->file)
-        return false;
-    r->source->ops->file(r, r->source->part.on ? r->kept[i] : i, path, size);
-    return true;
-}
-
 const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k)
 {
     return r->texts.s + r->cell[(r->source->part.on ? r->kept[i] : i) * r->source->ncarry + k];
+}
+
+const char *yk_reader_file(const yk_reader *r, size_t i)
+{
+    return r->source->ops->has_paths ? yk_reader_cell(r, i, 0) : NULL;
 }
 
 yk_status yk__carry_row(yk_reader *r)

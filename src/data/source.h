@@ -90,6 +90,7 @@ typedef struct {
     bool two_sets;                   /* may have a test set of its own */
     bool by_number;                  /* records are identified by their numbers: offsets are those of pages */
     bool has_columns;                /* open() sets ncarry: readers have the texts of columns */
+    bool has_paths;                  /* the same for one text, the file of an example */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s);
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
@@ -106,8 +107,7 @@ typedef struct {
     /* * The rows of the reader's block, without parsing them; UINT64_MAX: they must be read. The reader is not used afterwards,
      * unless it must be. Not needed if block_rows is known. */
     yk_status (*count)(yk_reader *r, uint64_t *out);
-    void (*file)(const yk_reader *r, size_t i, char *path, size_t size); /* * one file per example */
-    yk_status (*verify)(const yk_source *s);                             /* * checks more than open() does */
+    yk_status (*verify)(const yk_source *s); /* * checks more than open() does */
 } yk_source_ops;
 
 struct yk_source {
@@ -188,9 +188,9 @@ void yk_reader_free(yk_reader *r); /* NULL is fine */
 typedef yk_status yk_visitor(void *context, const yk_rows *rows, const yk_reader *reader);
 yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 
-/* The file of example `i` of the last yk_reader_next(), truncated if `size` is too small; false: the format does not have
- * one file per example. */
-bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
+/* The file of example `i` of the last yk_reader_next(); NULL: the format does not have one file per example. Borrowed until the
+ * next one. */
+const char *yk_reader_file(const yk_reader *r, size_t i);
 
 /* The text of the k-th column of yk_source_options.carry for example `i` of the last yk_reader_next(). Borrowed until the
  * next one. */

@@ -116,16 +116,21 @@ void yk_streams_save(const yk_streams *s, uint64_t *out, size_t window_bytes, ui
     }
 }
 
+uint64_t yk_streams_first_epoch(const uint64_t *saved, size_t n)
+{
+    uint64_t epoch = UINT64_MAX;
+    for (const uint64_t *each = saved; each < saved + n * YK_CURSOR_SIZE; each += YK_CURSOR_SIZE) {
+        const uint64_t at = each[0] - (each[USED] && each[0] > 0); /* at the end of the previous epoch */
+        epoch = at < epoch ? at : epoch;
+    }
+    return epoch;
+}
+
 void yk_streams_restore(yk_streams *s, const uint64_t *saved, size_t n, size_t window_bytes)
 {
     const bool same =
         n == HEAD + YK_CURSOR_SIZE * (size_t)s->n && saved[1] == window_bytes / (2 * (size_t)s->n);
-    uint64_t epoch = UINT64_MAX;
-    for (size_t i = HEAD; i + YK_CURSOR_SIZE <= n; i += YK_CURSOR_SIZE) {
-        const uint64_t at =
-            saved[i] - (saved[i + USED] && saved[i] > 0); /* at the end of the previous epoch */
-        epoch = at < epoch ? at : epoch;
-    }
+    const uint64_t epoch = yk_streams_first_epoch(saved + HEAD, n < HEAD ? 0 : (n - HEAD) / YK_CURSOR_SIZE);
     for (int i = 0; i < s->n; i++)
         memcpy(s->stream[i].cursor,
                same ? saved + HEAD + YK_CURSOR_SIZE * i : (const uint64_t[YK_CURSOR_SIZE]){epoch},

@@ -59,6 +59,8 @@ bool yk_streams_done(const yk_streams *s); /* all epochs of all streams were use
  * synchronous mode all workers are in `epoch`, because the cursor of a worker after its last batch does not show whether that
  * epoch is over. In asynchronous mode `epoch` is 0. */
 void yk_streams_save(const yk_streams *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
+/* The first epoch that is not over, of the five numbers of each of n streams. */
+uint64_t yk_streams_first_epoch(const uint64_t *saved, size_t n);
 /* Restores it. If it was saved with a different number of workers or window size, all streams begin with the first epoch that
  * is not over, and the feed skips the blocks that were used up. */
 void yk_streams_restore(yk_streams *s, const uint64_t *saved, size_t n, size_t window_bytes);

@@ -58,18 +58,12 @@ typedef struct {
 
 typedef struct {
     uint64_t features; /* nnz .. 2^32 - 1 */
-    uint32_t nnz;
-    double positives; /* fraction of examples with label 1 */
-    double
-        interactions; /* standard deviation of the pairwise part of the logits, relative to the linear one */
-    uint64_t seed;
-} shape;
-
-typedef struct {
+    double positives;  /* fraction of examples with label 1 */
+    /* Standard deviation of the pairwise part of the logits, relative to the linear one. 0: rows have no interactions. */
+    double interactions;
     uint64_t weight_key, vector_key, draw_key;
     double gain, pair_gain, bias;
     uint32_t nnz;
-    bool pairs; /* rows have interactions */
     field f[];
 } generator;
 
@@ -97,26 +91,26 @@ static double geometric_sum(double ratio, uint32_t nnz)
 }
 
 /* Sizes that add up to `features`: geometric from SMALLEST where they fit, otherwise nearly equal. */
-static void choose_sizes(const shape *given, uint32_t *size)
+static void choose_sizes(const generator *c, uint32_t *size)
 {
-    double total = (double)given->features, low = 1.0, high = total;
-    uint32_t n = given->nnz;
+    double total = (double)c->features, low = 1.0, high = total;
+    uint32_t n = c->nnz;
     uint64_t sum = 0;
     double term = SMALLEST;
     if (geometric_sum(1.0, n) >= total || n == 1) {
         high = 1.0;
-        term = (double)(given->features / n);
+        term = (double)(c->features / n);
     }
     for (int i = 0; i < 100 && high > 1.0; i++) {
         double mid = (low + high) / 2.0;
         *(geometric_sum(mid, n) < total ? &low : &high) = mid;
     }
     for (uint32_t i = 0; i < n; i++, term *= low) {
-        uint64_t left = given->features - sum - (n - 1 - i); /* each remaining field needs at least one */
+        uint64_t left = c->features - sum - (n - 1 - i); /* each remaining field needs at least one */
         size[i] = (uint32_t)(term < (double)left ? (uint64_t)term : left);
         sum += size[i];
     }
-    size[n - 1] += (uint32_t)(given->features - sum);
+    size[n - 1] += (uint32_t)(c->features - sum);
 }
 
 static uint32_t common_divisor(uint32_t a, uint32_t b)
@@ -228,7 +222,7 @@ static score draw_row(const generator *c, yk_rng *r, uint32_t *index)
         const category k = draw_category(f, r);
         index[i] = k.column;
         weight += (int64_t)normal_of(yk_mix64(c->weight_key + k.column)) * f->weight[k.octave];
-        if (!c->pairs)
+        if (c->interactions == 0.0)
             continue;
         vector_of(c, f, k, v);
         for (int d = 0; d < RANK; d++) {
@@ -282,7 +276,7 @@ static double spread_of(const double *x)
 }
 
 /* Sets the gains and the bias so that a sample has the right spread of logits and the right fraction of positives. */
-static yk_status calibrate(generator *c, const shape *given)
+static yk_status calibrate(generator *c)
 {
     double *linear = yk_alloc(SAMPLE, sizeof *linear, "a sample"),
            *pairs = yk_alloc(SAMPLE, sizeof *pairs, "a sample");
@@ -290,7 +284,7 @@ static yk_status calibrate(generator *c, const shape *given)
     yk_status st = linear && pairs && index ? YK_OK : YK_ESYSTEM;
     if (st)
         goto free_all;
-    for (uint32_t i = 0; c->pairs && i < c->nnz; i++)
+    for (uint32_t i = 0; c->interactions > 0.0 && i < c->nnz; i++)
         center_vectors(c, i);
     double mean = 0.0;
     for (int i = 0; i < SAMPLE; i++) {
@@ -302,13 +296,13 @@ static yk_status calibrate(generator *c, const shape *given)
     }
     const double spread = spread_of(linear), pair_spread = spread_of(pairs);
     c->gain = spread > 0.0 ? LOGIT_SPREAD / spread : 0.0;
-    c->pair_gain = pair_spread > 0.0 ? given->interactions * LOGIT_SPREAD / pair_spread : 0.0;
+    c->pair_gain = pair_spread > 0.0 ? c->interactions * LOGIT_SPREAD / pair_spread : 0.0;
     double low = -40.0 - mean * c->gain, high = 40.0 - mean * c->gain;
     for (int k = 0; k < 40; k++) {
         double mid = (low + high) / 2.0, share = 0.0;
         for (int i = 0; i < SAMPLE; i++)
             share += sigmoid(logit_of(c, (score){linear[i], pairs[i]}) + mid);
-        *(share < given->positives * SAMPLE ? &low : &high) = mid;
+        *(share < c->positives * SAMPLE ? &low : &high) = mid;
     }
     c->bias = (low + high) / 2.0;
 free_all:
@@ -318,35 +312,26 @@ free_all:
     return st;
 }
 
-static generator *create(const shape *given)
+/* Makes the fields, whose layout depends on the shape, not on the seed. */
+static yk_status make_fields(generator *c, uint64_t seed)
 {
-    generator *c = yk_alloc(1, sizeof *c + given->nnz * sizeof *c->f, "generated fields");
-    uint32_t *size = yk_alloc(given->nnz, sizeof *size, "generated fields");
-    if (!c || !size)
-        goto fail;
-    c->nnz = given->nnz;
-    c->weight_key = yk_mix64(given->seed + 0x5bf03635u);
-    c->vector_key = yk_mix64(given->seed + 0x7061697273u);
-    c->draw_key = given->seed;
-    c->pairs = given->interactions > 0.0;
-    choose_sizes(given, size);
-    /* The layout of the columns depends on the shape, not on the seed. */
-    yk_perm order = yk_perm_make(given->nnz, 0x636c69636bu);
-    yk_rng r = yk_rng_seed(0x636c69636bu, given->nnz);
+    uint32_t *size = yk_alloc(c->nnz, sizeof *size, "generated fields");
+    if (!size)
+        return YK_ESYSTEM;
+    c->weight_key = yk_mix64(seed + 0x5bf03635u);
+    c->vector_key = yk_mix64(seed + 0x7061697273u);
+    c->draw_key = seed;
+    choose_sizes(c, size);
+    yk_perm order = yk_perm_make(c->nnz, 0x636c69636bu);
+    yk_rng r = yk_rng_seed(0x636c69636bu, c->nnz);
     uint32_t first = 0;
-    for (uint32_t i = 0; i < given->nnz; i++) {
+    for (uint32_t i = 0; i < c->nnz; i++) {
         uint32_t categories = size[yk_perm_at(&order, i)];
         make_field(&c->f[i], first, categories, &r);
         first += categories;
     }
-    if (calibrate(c, given))
-        goto fail;
     yk_free(size);
-    return c;
-fail:
-    yk_free(c);
-    yk_free(size);
-    return NULL;
+    return calibrate(c);
 }
 
 static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
@@ -369,22 +354,24 @@ yk_status yk__synth_ctr(yk_synth *s)
     yk_spec *spec = &s->base.parsed;
     const uint64_t wanted = s->base.options.features;
     yk_status st = yk__synth_common(s, 4096, 1000000, 100000);
-    const shape given = {.nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096),
-                         .features = yk_spec_u64(spec, "features", wanted ? wanted : 33762578, 1, UINT32_MAX),
-                         .positives = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999),
-                         .interactions = yk_spec_real(spec, "interactions", 0.0, 0.0, 100.0),
-                         .seed = s->seed};
+    const uint32_t nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096);
+    const uint64_t features = yk_spec_u64(spec, "features", wanted ? wanted : 33762578, 1, UINT32_MAX);
+    const double positives = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999),
+                 interactions = yk_spec_real(spec, "interactions", 0.0, 0.0, 100.0);
     const bool fields = yk__spec_fields(&s->base);
     if (st || (st = spec->status))
         return st;
-    if (given.features < given.nnz)
+    if (features < nnz)
         return yk_fail(YK_EUSAGE, "%s: %llu feature%s too few for nnz=%u: each field needs at least one",
-                       spec->text, (unsigned long long)given.features, given.features == 1 ? " is" : "s are",
-                       given.nnz);
+                       spec->text, (unsigned long long)features, features == 1 ? " is" : "s are", nnz);
     s->make = make_click;
     s->base.kind = YK_ROWS_SPARSE;
-    s->base.dim = (size_t)given.features;
+    s->base.dim = (size_t)features;
     s->base.classes = 2;
-    s->base.fields = fields ? given.nnz : 1;
-    return (s->state = create(&given)) ? YK_OK : YK_ESYSTEM;
+    s->base.fields = fields ? nnz : 1;
+    generator *c = s->state = yk_alloc(1, sizeof *c + nnz * sizeof *c->f, "generated fields");
+    if (!c)
+        return YK_ESYSTEM;
+    *c = (generator){.features = features, .nnz = nnz, .positives = positives, .interactions = interactions};
+    return make_fields(c, s->seed);
 }

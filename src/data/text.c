@@ -132,14 +132,9 @@ yk_status yk__text_count(yk_reader *reader, uint64_t *out)
 
 yk_status yk__text_open(yk_source *s)
 {
-    const char *where = s->parsed.where;
     s->kind = YK_ROWS_SPARSE;
-    if (!strcmp(where, YK_STDIN)) {
-        s->once = true;
-        s->nblocks = 1;
-        return yk_files_stdin(&s->files);
-    }
-    yk_status st = yk_files_find(where, &s->files);
+    s->once = !strcmp(s->parsed.where, YK_STDIN);
+    yk_status st = yk_files_find(s->parsed.where, &s->files);
     return st ? st : yk__file_blocks(s, s->quoted ? UINT64_MAX : YK_BLOCK_BYTES);
 }
 

@@ -167,22 +167,17 @@ typedef struct {
     int (*each)(void *context, const yoke_predictions *block);
     void *context;
     int stopped; /* what each() returned */
-    char (*path)[PATH_MAX];
     const char **file, **cell;
-    size_t path_cap, file_cap, cell_cap, columns; /* columns: carried */
+    size_t file_cap, cell_cap, columns; /* columns: carried */
 } prediction;
 
 /* Sets p->file to the files of these examples. */
 static yk_status files_of(prediction *p, const yk_inferred *block)
 {
-    if (YK_RESERVE(p->path, p->path_cap, block->n, "file names") ||
-        YK_RESERVE(p->file, p->file_cap, block->n, "file names"))
-        return YK_ESYSTEM;
-    for (size_t i = 0; i < block->n; i++) {
-        yk_reader_file(block->reader, block->first + i, p->path[i], sizeof p->path[i]);
-        p->file[i] = p->path[i];
-    }
-    return YK_OK;
+    const yk_status st = YK_RESERVE(p->file, p->file_cap, block->n, "file names");
+    for (size_t i = 0; i < block->n && !st; i++)
+        p->file[i] = yk_reader_file(block->reader, block->first + i);
+    return st;
 }
 
 static yk_status cells_of(prediction *p, const yk_inferred *block)
@@ -197,8 +192,7 @@ static yk_status cells_of(prediction *p, const yk_inferred *block)
 static yk_status pass_on(void *context, const yk_inferred *block)
 {
     prediction *p = context;
-    char path[2];
-    const bool files = block->reader && yk_reader_file(block->reader, block->first, path, sizeof path);
+    const bool files = block->reader && yk_reader_file(block->reader, block->first);
     const yk_status st = files ? files_of(p, block) : p->columns ? cells_of(p, block) : YK_OK;
     if (st)
         return st;
@@ -222,7 +216,6 @@ yoke_status yoke_predict_with(const yoke_model *m, const yoke_data *data, const 
         p.columns++;
     if (!st)
         st = infer(m, data, &how, pass_on, &p, NULL);
-    free(p.path);
     free(p.file);
     free(p.cell);
     const yoke_status status = yk_api_status(st, error);
