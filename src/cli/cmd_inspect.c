@@ -84,7 +84,7 @@ static void make_tables(inspection *i)
         const bool standard = c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD;
         yk_table_row(t, -1);
         yk_table_text(t, yk_schema_title(s, c, text));
-        yk_table_text(t, yk_column_role_name(c->role));
+        yk_table_text(t, yk_column_role_name[c->role]);
         yk_table_text(t, c->type);
         YK_TABLE_NUMBERS(t, c->values.n ? (double)c->values.n : NAN, standard ? c->mean : NAN,
                          standard ? c->deviation : NAN);

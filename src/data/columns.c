@@ -31,15 +31,22 @@ size_t yk__words_find(const yk__names *w, const char *text, size_t n)
 
 /* ---- cells */
 
+/* The number of the text in a list that ends with NULL; -1: it is not there. */
+static int find_word(const char *const *words, const char *text, size_t n)
+{
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == n && !memcmp(words[i], text, n))
+            return i;
+    return -1;
+}
+
 static bool boolean(const char *text, size_t n, double *out)
 {
-    static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i]) == n && !memcmp(words[i], text, n)) {
-            *out = (double)(i % 2);
-            return true;
-        }
-    return false;
+    static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE", NULL};
+    const int i = find_word(words, text, n);
+    if (i >= 0)
+        *out = (double)(i % 2);
+    return i >= 0;
 }
 
 bool yk_cell_number(const char *text, size_t n, double *out)
@@ -117,14 +124,12 @@ bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, do
 
 bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric)
 {
-    static const char *const names[] = {"NA", "N/A", "NaN", "nan", "NULL", "null", "None", "\\N"};
+    static const char *const names[] = {"NA", "N/A", "NaN", "nan", "NULL", "null", "None", "\\N", NULL};
     if (n == 0 || (s->missing.n && yk__words_find(&s->missing, text, n) != s->missing.n))
         return true;
-    for (size_t i = 0; numeric && i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && !memcmp(names[i], text, n))
-            return true;
-    if (numeric)
-        yk_cell_trim(&text, &n);
+    if (!numeric || find_word(names, text, n) >= 0)
+        return numeric;
+    yk_cell_trim(&text, &n);
     return n == 0;
 }
 

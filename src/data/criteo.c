@@ -178,7 +178,7 @@ static inline float log_of(const criteo *s, int64_t v)
     return (uint64_t)v < SMALL ? s->log_of[v] : (float)copysign(log1p(fabs((double)v)), (double)v);
 }
 
-static yk_status put_row(const criteo *s, const entries *e, int32_t label, yk_rows *rows)
+static yk_status put_row(const criteo *s, entries *e, int32_t label, yk_rows *rows)
 {
     uint32_t *index;
     float *value;

@@ -67,14 +67,6 @@ __attribute__((cold)) static yk_status bad_quote(yk_text_reader *r, const char *
         name);
 }
 
-__attribute__((cold)) static yk_status bad_count(yk_text_reader *r, size_t count)
-{
-    const yk__csv *s = (const yk__csv *)r->base.source;
-    const char word[] = {s->delimiter, 0};
-    return yk__text_bad(r, r->line, "%zu column%s instead of %zu; the delimiter is '%s'", count,
-                        yk_plural(count), s->table.own->ncolumns, s->delimiter == '\t' ? "tab" : word);
-}
-
 static size_t count_columns(yk_text_reader *r, const char *line, const char *end)
 {
     const char delimiter = ((const yk__csv *)r->base.source)->delimiter;
@@ -84,17 +76,25 @@ static size_t count_columns(yk_text_reader *r, const char *line, const char *end
             return n;
 }
 
+__attribute__((cold)) static yk_status bad_count(yk_text_reader *r, const char *line, const char *end)
+{
+    const yk__csv *s = (const yk__csv *)r->base.source;
+    const char word[] = {s->delimiter, 0};
+    const size_t count = count_columns(r, line, end);
+    return yk__text_bad(r, r->line, "%zu column%s instead of %zu; the delimiter is '%s'", count,
+                        yk_plural(count), s->table.own->ncolumns, s->delimiter == '\t' ? "tab" : word);
+}
+
 /* Reports a label or a number that is bad. If the line has the wrong number of columns, that is why. */
 __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
                                                  const char *at, size_t column)
 {
     const yk__csv *s = (const yk__csv *)r->base.source;
     yk__csv_field *f = &((yk__csv_reader *)r)->field;
-    const size_t count = count_columns(r, line, end);
     const char *p = at;
     char reason[400];
-    if (count != s->table.own->ncolumns)
-        return bad_count(r, count);
+    if (count_columns(r, line, end) != s->table.own->ncolumns)
+        return bad_count(r, line, end);
     if (yk__csv_read(f, &p, end, s->delimiter))
         return YK_ESYSTEM;
     yk_cell_fault(&s->table, column, f->text, f->n, reason);
@@ -155,7 +155,7 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
         uint64_t x, hit;
         uint32_t v;
         if (p == end)
-            return bad_count(r, count_columns(r, line, end));
+            return bad_count(r, line, end);
         memcpy(&x, ++p, sizeof x);
         if (c && c->role == YK_COLUMN_CATEGORICAL && hashed && (x & 255) != '"') {
             const char *const first = p;
@@ -179,7 +179,7 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
             return r->status;
     }
     if (p != end)
-        return bad_count(r, count_columns(r, line, end));
+        return bad_count(r, line, end);
     *out = w;
     *ok_out = true;
     return YK_OK;
@@ -195,7 +195,7 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
     char name[80], token[48];
     for (size_t i = 0; i < own->ncolumns; i++) {
         if (p == end)
-            return bad_count(r, count_columns(r, line, end));
+            return bad_count(r, line, end);
         const char *at = ++p;
         if (yk__csv_read_name(f, &p, end, s->delimiter))
             return bad_quote(r, at, i, YK__CSV_NO_QUOTE);
@@ -207,7 +207,7 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
                 yk_input_path(r->base.in), yk__text_show(f->text, f->n, token),
                 yk_tabular_name(&s->table, i, name));
     }
-    return p == end ? YK_OK : bad_count(r, count_columns(r, line, end));
+    return p == end ? YK_OK : bad_count(r, line, end);
 }
 
 /* Keeps the texts of the columns that are carried. The line is not bad. */

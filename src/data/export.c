@@ -43,12 +43,14 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
     return YK_OK;
 }
 
-static void fill_stats(const yk_source *s, const totals *c, yk_export_stats *out)
+static yk_status fill_stats(const yk_source *s, const totals *c, yk_export_stats *out)
 {
     uint32_t seen = c->largest_label < 1 ? 2 : (uint32_t)c->largest_label + 1;
     out->examples = c->examples;
+    out->entries = c->entries;
     out->dim = s->dim > c->dim ? s->dim : c->dim;
     out->classes = s->classes > seen ? s->classes : seen;
+    return c->examples ? YK_OK : yk__fail_empty(s);
 }
 
 /* ---- rows as index:value lists, for tfrecord, libsvm and libffm */
@@ -183,10 +185,7 @@ static yk_status export_rows(yk_source *s, const char *path, const export_format
         st = yk_file_create(path, &w->file);
     if (!st)
         st = yk_source_each(s, write_rows, w);
-    if (!st && w->totals.examples == 0)
-        st = yk__fail_empty(s);
-    if (!st) {
-        fill_stats(s, &w->totals, out);
+    if (!st && !(st = fill_stats(s, &w->totals, out))) {
         out->entries = w->entries;
         out->bytes = yk_file_written(w->file);
     }
@@ -211,12 +210,8 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
 {
     totals c = {0};
     yk_status st = yk_source_each(s, count_rows, &c);
-    if (!st && c.examples == 0)
-        st = yk__fail_empty(s);
-    if (st)
+    if (st || (st = fill_stats(s, &c, out)))
         return st;
-    fill_stats(s, &c, out);
-    out->entries = c.entries;
     yk_cache_shape shape = {.header = {.kind = s->kind,
                                        .n = c.examples,
                                        .dim = out->dim,

@@ -33,7 +33,10 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
 
 /* source.c: a reader of all rows of a block, in the part or not; its next rows. */
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out);
-yk_status yk__reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+typedef yk_status yk__next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+yk__next yk__reader_next;
+/* Visits the rows of a reader, a few thousand at a time. */
+yk_status yk__reader_each(yk_reader *r, yk__next *next, yk_visitor *visit, void *context);
 
 /* split.c: divides the part of a spec. */
 yk_status yk__split_hold_out(const yk_spec *spec, const yk_hold_out *h, yk_split_range *part);
@@ -46,8 +49,9 @@ void yk__split_apply(yk_source *s);
 
 yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */
 
-/* hashed.c: writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number. */
-size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
+/* hashed.c: writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number.
+ * Changes the order of hash[]. */
+size_t yk__sort_hashes(uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
 void yk__sort_words(const uint64_t *word, size_t n,
                     uint64_t *out); /* hashes with anything in their lower bits */
 

@@ -14,16 +14,8 @@ static size_t drop_equal(uint32_t *index, size_t n)
 
 static int compare(const void *a, const void *b)
 {
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
-}
-
-static size_t sort_many(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = base + yk_key_id(hash[i], features);
-    qsort(out, n, sizeof *out, compare);
-    return drop_equal(out, n);
 }
 
 typedef union {
@@ -47,17 +39,11 @@ static inline buckets find_buckets(const uint64_t *hash, size_t n)
     return at;
 }
 
-static int compare_words(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out)
 {
     if (n > UINT8_MAX) {
         memcpy(out, word, n * sizeof *out);
-        qsort(out, n, sizeof *out, compare_words);
+        qsort(out, n, sizeof *out, compare);
         return;
     }
     buckets at = find_buckets(word, n);
@@ -72,10 +58,14 @@ void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out)
     }
 }
 
-size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
+size_t yk__sort_hashes(uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
 {
-    if (n > UINT8_MAX)
-        return sort_many(hash, n, features, base, out);
+    if (n > UINT8_MAX) {
+        qsort(hash, n, sizeof *hash, compare);
+        for (size_t i = 0; i < n; i++)
+            out[i] = base + yk_key_id(hash[i], features);
+        return drop_equal(out, n);
+    }
     buckets at = find_buckets(hash, n);
     for (size_t i = 0; i < n; i++)
         out[at.count[hash[i] >> 58]++] = base + yk_key_id(hash[i], features);

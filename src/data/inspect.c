@@ -228,7 +228,7 @@ static yk_status begin_table(const yk_schema *s, yk_inspection *out)
     for (; out->ntable < s->ncolumns; out->ntable++) {
         const yk_schema_column *c = &s->column[out->ntable];
         yk_inspected_column *to = &out->table[out->ntable];
-        to->role = yk_column_role_name(c->role);
+        to->role = yk_column_role_name[c->role];
         to->type = "integer"; /* until a value is not */
         if (s->header ? !(to->name = strdup(c->name)) : asprintf(&to->name, "%zu", out->ntable + 1) < 0)
             return yk_fail_memory(80, "a column's name");

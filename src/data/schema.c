@@ -10,14 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const role_name[] = {"numeric", "categorical", "label", "weight", "id", "ignored", NULL};
+const char *const yk_column_role_name[] = {"numeric", "categorical", "label", "weight",
+                                           "id",      "ignored",     NULL};
 const char *const yk_encoding_name[] = {"hash", "onehot", "dense", NULL};
 const char *const yk_scale_name[] = {"none", "log", "standard", NULL};
-
-const char *yk_column_role_name(yk_column_role role)
-{
-    return role_name[role];
-}
 
 /* ---- the object */
 
@@ -205,7 +201,7 @@ static void put_column(yk_json *j, const yk_schema *s, const yk_schema_column *c
 {
     yk_json_object(j, NULL);
     put_text(j, "name", c->name);
-    YK_JSON_TEXTS(j, {"role", role_name[c->role]}, {"type", c->type});
+    YK_JSON_TEXTS(j, {"role", yk_column_role_name[c->role]}, {"type", c->type});
     if (yk_is_feature(c))
         YK_JSON_INTS(j, {"index", c->index}, {"field", c->field});
     if (c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD)
@@ -290,7 +286,7 @@ static bool get_column(const json_t *from, yk_schema *s)
     yk__names name = {0};
     int role;
     const char *type = json_string_value(json_object_get(from, "type"));
-    bool ok = get_word(json_object_get(from, "role"), role_name, &role) &&
+    bool ok = get_word(json_object_get(from, "role"), yk_column_role_name, &role) &&
               get_text(json_object_get(from, "name"), &name) &&
               !yk_schema_add(s, name.name[0], strlen(name.name[0]), type ? type : "");
     yk__names_fini(&name);

@@ -112,8 +112,7 @@ char *yk_schema_write(const yk_schema *s);
 /* "label clicked, 3 numeric, 4 categorical (hashed, 2^18), 1 ignored". The caller frees it; NULL: out of memory. */
 char *yk_schema_summary(const yk_schema *s);
 
-const char *yk_column_role_name(yk_column_role role);
-extern const char *const yk_encoding_name[], *const yk_scale_name[];
+extern const char *const yk_column_role_name[], *const yk_encoding_name[], *const yk_scale_name[];
 
 /* "column 3 (price)" or "column 3", for messages. */
 const char *yk_schema_name(const yk_schema *s, const yk_schema_column *c, char text_out[80]);

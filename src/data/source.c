@@ -330,31 +330,32 @@ void yk_reader_free(yk_reader *r)
 }
 
 /* Each block has its own rows, so that values other than 1 in one block do not make the next one store values. */
-static yk_status visit_block(yk_source *s, size_t block, yk_visitor *visit, void *context)
+yk_status yk__reader_each(yk_reader *r, yk__next *next, yk_visitor *visit, void *context)
 {
     enum { ROWS_CHUNK = 4096 };
+    const yk_source *s = r->source;
     yk_rows rows;
-    yk_reader *r = NULL;
-    yk_status st = yk_source_read(s, block, &r);
-    if (st)
-        return st;
+    yk_status st = YK_OK;
     yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
     for (size_t got = 1; !st && got;) {
         yk_rows_clear(&rows);
-        st = yk_reader_next(r, &rows, ROWS_CHUNK, &got);
+        st = next(r, &rows, ROWS_CHUNK, &got);
         if (!st && got)
             st = visit(context, &rows, r);
     }
     yk_rows_fini(&rows);
-    yk_reader_free(r);
     return st;
 }
 
 yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context)
 {
     yk_status st = YK_OK;
-    for (size_t b = 0; b < s->nblocks && !st; b++)
-        st = visit_block(s, b, visit, context);
+    for (size_t b = 0; b < s->nblocks && !st; b++) {
+        yk_reader *r = NULL;
+        if (!(st = yk_source_read(s, b, &r)))
+            st = yk__reader_each(r, yk_reader_next, visit, context);
+        yk_reader_free(r);
+    }
     return st;
 }
 

@@ -76,21 +76,11 @@ typedef struct {
     atomic_size_t next;
 } counting;
 
-static yk_status count_by_reading(yk_reader *r, uint64_t *out)
+static yk_status add_rows(void *sum, const yk_rows *rows, const yk_reader *r)
 {
-    enum { CHUNK = 4096 };
-    const yk_source *s = r->source;
-    yk_status st = YK_OK;
-    yk_rows rows;
-    *out = 0;
-    yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
-    for (size_t got = 1; !st && got; *out += got) {
-        yk_rows_clear(&rows);
-        got = 0;
-        st = yk__reader_next(r, &rows, CHUNK, &got);
-    }
-    yk_rows_fini(&rows);
-    return st;
+    (void)r;
+    *(uint64_t *)sum += rows->n;
+    return YK_OK;
 }
 
 static yk_status count_blocks(void *context, int me)
@@ -107,8 +97,10 @@ static yk_status count_blocks(void *context, int me)
             break;
         if (ops->count)
             st = ops->count(r, &n);
-        if (!st && n == UINT64_MAX)
-            st = count_by_reading(r, &n);
+        if (!st && n == UINT64_MAX) {
+            n = 0;
+            st = yk__reader_each(r, yk__reader_next, add_rows, &n);
+        }
         c->rows[b] = n;
         yk_reader_free(r);
     }

@@ -30,7 +30,7 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
 static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
 {
     return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
-                   c->name, yk_column_role_name(c->role));
+                   c->name, yk_column_role_name[c->role]);
 }
 
 static void note_extra(const yk_tabular *t, size_t extra, const char *list)
@@ -205,8 +205,8 @@ static yk_status compare_roles(const yk_tabular *t, bool listed)
         char name[80];
         const bool unused = here == YK_COLUMN_ID || here == YK_COLUMN_IGNORED; /* they are interchangeable */
         if (said && (unused ? c && c->role <= YK_COLUMN_LABEL : !c || c->role != here))
-            return fail_differs(t, yk_tabular_name(t, i, name), "its role", yk_column_role_name(here),
-                                c ? yk_column_role_name(c->role) : "not");
+            return fail_differs(t, yk_tabular_name(t, i, name), "its role", yk_column_role_name[here],
+                                c ? yk_column_role_name[c->role] : "not");
     }
     return YK_OK;
 }
