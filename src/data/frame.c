@@ -21,13 +21,10 @@ struct yk_frame {
     size_t ncolumns, nbatches, batch_cap;
     batch *batch;
     uint64_t rows;
-    bool once;
-    atomic_flag read; /* once: a reader was opened */
+    yk_frame_options options; /* without its texts */
+    atomic_flag read;         /* once: a reader was opened */
     char *spec, *label;
-    const int32_t *labels;
-    const float *weights, *targets;
     yk__names classes;
-    uint32_t nclasses;
 };
 
 /* ---- the table */
@@ -93,19 +90,20 @@ static yk_status take_schema(yk_frame *f)
     return YK_OK;
 }
 
-static yk_status check_labels(const yk_frame *f, size_t rows)
+static yk_status check_labels(const yk_frame *f)
 {
-    if (f->once)
+    const yk_frame_options *o = &f->options;
+    if (o->once)
         return yk_fail(YK_EUSAGE,
                        "frame: the label and the weight of a stream must be columns of the stream");
-    if (rows != f->rows)
-        return yk_fail(YK_EUSAGE, "frame: %zu labels or weights, but %llu rows", rows,
+    if (o->rows != f->rows)
+        return yk_fail(YK_EUSAGE, "frame: %zu labels or weights, but %llu rows", o->rows,
                        (unsigned long long)f->rows);
-    uint32_t classes = f->nclasses;
-    const yk_rows given = {.n = rows,
-                           .label = (int32_t *)f->labels,
-                           .weight = (float *)f->weights,
-                           .target = (float *)f->targets};
+    uint32_t classes = o->classes;
+    const yk_rows given = {.n = o->rows,
+                           .label = (int32_t *)o->labels,
+                           .weight = (float *)o->weights,
+                           .target = (float *)o->targets};
     const yk_status st = yk_memory_check_labels(&given, &classes);
     return st ? yk_fail(st, "frame: %s", yk_error()) : YK_OK;
 }
@@ -117,11 +115,7 @@ static yk_status take_options(yk_frame *f, const yk_frame_options *o)
     yk_text_print(&spec, "frame:frame%s%s", o->options && *o->options ? "?" : "",
                   o->options ? o->options : "");
     f->spec = yk_text_take(&spec);
-    f->labels = o->labels;
-    f->weights = o->weights;
-    f->targets = o->targets;
-    f->nclasses = o->classes;
-    f->once = o->once;
+    f->options = *o;
     f->label = strdup(o->label ? o->label : "label");
     for (size_t i = 0; i < o->classes && o->class_names && !st; i++)
         st = yk__names_add(&f->classes, o->class_names[i], strlen(o->class_names[i]));
@@ -140,10 +134,10 @@ yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_option
     else
         stream->release(stream);
     stream->release = NULL;
-    if (!st && !(st = take_options(f, o)) && !(st = take_schema(f)) && !f->once)
+    if (!st && !(st = take_options(f, o)) && !(st = take_schema(f)) && !o->once)
         st = take_all(f);
-    if (!st && (f->labels || f->weights))
-        st = check_labels(f, o->rows);
+    if (!st && (o->labels || o->weights))
+        st = check_labels(f);
     if (st)
         yk_frame_free(f);
     *out = st ? NULL : f;
@@ -203,11 +197,11 @@ static yk_status next_batch(frame_reader *r, frame_source *s)
     yk_status st = YK_OK;
     if (r->own.release)
         r->own.release(&r->own);
-    if (f->once && ((st = next_array(f, &r->own)) || !r->own.release)) {
+    if (f->options.once && ((st = next_array(f, &r->own)) || !r->own.release)) {
         r->base.base.at = r->base.base.end;
         return st;
     }
-    r->batch = f->once ? &r->own : &f->batch[r->next++].array;
+    r->batch = f->options.once ? &r->own : &f->batch[r->next++].array;
     r->at = 0;
     for (size_t k = 0; k < s->table.nused && !st; k++) {
         const size_t i = s->table.used[k], length = (size_t)r->batch->length;
@@ -254,9 +248,9 @@ static yk_status frame_reader_open(yk_reader *base)
     frame_reader *r = (frame_reader *)base;
     const uint64_t first = base->at;
     r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .label = first};
-    if (f->once)
+    if (f->options.once)
         base->end = UINT64_MAX;
-    if (f->once && atomic_flag_test_and_set(&f->read))
+    if (f->options.once && atomic_flag_test_and_set(&f->read))
         return yk_fail(YK_EUSAGE,
                        "frame: the stream has already been read, and can be read only once; pass a table");
     yk_status st = yk__cells_open(&r->base.cells);
@@ -312,7 +306,7 @@ static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *m
         st = yk_schema_add(own, name, strlen(name), "int32");
     for (i = 0; i < f->classes.n && !st && !model; i++)
         st = yk__names_add(&own->classes, f->classes.name[i], strlen(f->classes.name[i]));
-    own->nclasses = model ? 0 : f->nclasses;
+    own->nclasses = model ? 0 : f->options.classes;
     if (!st && (yk_spec_text(spec, "label") || yk_spec_text(spec, "classes") ||
                 spec->noptions == sizeof spec->option / sizeof *spec->option))
         st = yk_fail(YK_EUSAGE,
@@ -366,19 +360,19 @@ static yk_status frame_open(yk_source *source)
     if (st)
         return st;
     t->own->header = true;
-    if (f->labels)
+    if (f->options.labels)
         st = add_label(f, t->own, source->options.schema, spec);
-    s->table.labels = f->labels;
-    s->table.weights = f->weights;
-    s->table.targets = f->targets;
+    s->table.labels = f->options.labels;
+    s->table.weights = f->options.weights;
+    s->table.targets = f->options.targets;
     if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table)) || (st = check_used(s)))
         return st;
-    source->once = f->once;
+    source->once = f->options.once;
     source->rows = f->rows;
     source->block_rows = SMALL_BLOCK;
     while (source->block_rows < LARGE_BLOCK && source->block_rows < dictionary_values(s))
         source->block_rows *= 2;
-    source->nblocks = f->once ? 1 : (size_t)((f->rows + source->block_rows - 1) / source->block_rows);
+    source->nblocks = f->options.once ? 1 : (size_t)((f->rows + source->block_rows - 1) / source->block_rows);
     if (source->nblocks)
         source->block_rows = (f->rows + source->nblocks - 1) / source->nblocks;
     source->examples = source->options.skip_bad || t->part.on ? 0 : f->rows;

@@ -104,9 +104,9 @@ typedef struct {
 /* Entries first to end - 1. The loops have no branches, so that the compiler makes vector code of them. */
 static void scan_entries(const yk_rows *rows, size_t first, size_t end, scan *s)
 {
-    const uint32_t *index = rows->index;
-    uint32_t largest = first < end ? index[first] : 0, falls = 0, other = 0, bad = 0;
-    for (size_t e = first + 1; e < end; e++) {
+    const uint32_t *index = rows->index; /* NULL: keys */
+    uint32_t largest = index && first < end ? index[first] : 0, falls = 0, other = 0, bad = 0;
+    for (size_t e = first + 1; index && e < end; e++) {
         largest = index[e] > largest ? index[e] : largest;
         falls += index[e] <= index[e - 1];
     }
@@ -131,7 +131,7 @@ static yk_status scan_part(void *context, int me)
     for (size_t first = rows->n * (size_t)me / (size_t)j->threads; first < end; first += BLOCK) {
         const size_t last = first + BLOCK < end ? first + BLOCK : end;
         scan_entries(rows, (size_t)start[first], (size_t)start[last], &s);
-        for (size_t r = first + 1; r < last; r++) /* the first entry of a row may be smaller */
+        for (size_t r = first + 1; rows->index && r < last; r++) /* the first entry of a row may be smaller */
             if (start[r] > start[first] && start[r] < start[r + 1])
                 s.falls -= rows->index[start[r]] <= rows->index[start[r] - 1];
     }
@@ -155,14 +155,15 @@ static yk_status scan_rows(const yk_rows *rows, scan *out)
     return st;
 }
 
-/* Checks row by row if a scan found something wrong, for the message. `first`: the number of the first row. */
-static yk_status check_found(yk_rows *rows, size_t first, const scan *found)
+/* Checks row by row if a scan found something wrong, for the message. `first`: the number of the first row. Keys (NULL: none) are
+ * checked later, when they are converted to column numbers. */
+static yk_status check_found(yk_rows *rows, const int64_t *key, size_t first, const scan *found)
 {
     yk_status st = YK_OK;
-    if (found->bad || (rows->start[rows->n] && found->largest >= rows->dim))
+    if (found->bad || (!key && rows->start[rows->n] && found->largest >= rows->dim))
         for (size_t r = 0; !st && r < rows->n; r++)
-            st = check_row(rows, NULL, r, first + r);
-    if (!found->other)
+            st = check_row(rows, key, r, first + r);
+    if (!found->other && !key)
         rows->value = NULL; /* all are 1 */
     return st;
 }
@@ -171,21 +172,8 @@ static yk_status check_sparse(yk_memory_data *m)
 {
     scan found = {.bad = !starts_are_valid(&m->rows)};
     yk_status st = found.bad ? YK_OK : scan_rows(&m->rows, &found);
-    m->ascending = !found.falls;
-    return st ? st : check_found(&m->rows, 0, &found);
-}
-
-/* Keys are checked later, when they are converted to column numbers. */
-static yk_status check_keyed(yk_memory_data *m)
-{
-    const yk_rows *rows = &m->rows;
-    yk_status st = YK_OK;
-    m->ascending = false;
-    if (starts_are_valid(rows) && (!rows->value || all_finite(rows->value, (size_t)rows->start[rows->n])))
-        return YK_OK;
-    for (size_t r = 0; !st && r < rows->n; r++)
-        st = check_row(rows, m->key, r, r);
-    return st;
+    m->ascending = !found.falls && !m->key;
+    return st ? st : check_found(&m->rows, m->key, 0, &found);
 }
 
 yk_status yk_memory_check_block(yk_rows *rows, size_t first)
@@ -195,7 +183,7 @@ yk_status yk_memory_check_block(yk_rows *rows, size_t first)
     scan found = {0};
     for (size_t e = 0; e < n; e += BLOCK)
         scan_entries(rows, e, n - e < BLOCK ? n : e + BLOCK, &found);
-    return check_found(rows, first, &found);
+    return check_found(rows, NULL, first, &found);
 }
 
 static yk_status check_dense(const yk_rows *rows)
@@ -227,7 +215,7 @@ yk_status yk_memory_check(yk_memory_data *m)
     m->mixed = !st && are_mixed(rows->label, rows->n, m->classes);
     m->ascending = true;
     if (!st && rows->kind == YK_ROWS_SPARSE)
-        st = m->key ? check_keyed(m) : check_sparse(m);
+        st = check_sparse(m);
     else if (!st && rows->kind == YK_ROWS_F32)
         st = check_dense(rows);
     if (!st && m->in_place && !m->ascending)
