@@ -63,10 +63,11 @@ static char *guess_labels(const char *images)
     return path;
 }
 
-/* unlabeled: *labels_out may be NULL. */
-static yk_status find_files(const yk_spec *spec, yk_split split, bool unlabeled, bool *directory_out,
-                            char **images_out, char **labels_out)
+/* Without labels for predictions, *labels_out may be NULL. */
+static yk_status find_files(const yk_source *s, bool *directory_out, char **images_out, char **labels_out)
 {
+    const yk_spec *spec = &s->parsed;
+    const bool unlabeled = s->options.unlabeled;
     const char *where = spec->where, *labels = yk_spec_text(spec, "labels");
     *images_out = *labels_out = NULL;
     *directory_out = yk__is_directory(where);
@@ -75,8 +76,8 @@ static yk_status find_files(const yk_spec *spec, yk_split split, bool unlabeled,
                        "%s: the directory is missing: write idx:DIRECTORY or idx:IMAGES?labels=LABELS",
                        spec->text);
     if (*directory_out) {
-        yk_status st = find_pair(where, split, images_out, labels_out);
-        const char *prefix = split == YK_SPLIT_TRAIN ? "train" : "t10k";
+        yk_status st = find_pair(where, s->split, images_out, labels_out);
+        const char *prefix = s->split == YK_SPLIT_TRAIN ? "train" : "t10k";
         if (!st && (!*images_out || (!*labels_out && !unlabeled)))
             st = yk_fail(YK_EDATA, "%s: no %s-%s-ubyte[.gz] in this directory", where, prefix,
                          *images_out ? "labels-idx1" : "images-idx3");
@@ -192,11 +193,10 @@ static void idx_free(yk_source *source)
 
 static yk_status idx_open(yk_source *source)
 {
-    yk_spec *spec = &source->parsed;
     idx_source *s = (idx_source *)source;
     char *images = NULL, *labels = NULL;
     bool directory;
-    yk_status st = find_files(spec, source->split, source->options.unlabeled, &directory, &images, &labels);
+    yk_status st = find_files(source, &directory, &images, &labels);
     if (!st)
         st = load(s, images, labels);
     free(images);
@@ -204,7 +204,7 @@ static yk_status idx_open(yk_source *source)
     if (st)
         return st;
     yk__cached_open(source, &s->rows);
-    source->has_test = directory && yk__has_idx(spec->where, YK_SPLIT_TEST);
+    source->has_test = directory && yk__has_idx(source->parsed.where, YK_SPLIT_TEST);
     source->cached = &s->rows;
     return YK_OK;
 }

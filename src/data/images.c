@@ -36,18 +36,13 @@ typedef struct {
 
 /* The images of a split. */
 typedef struct {
+    yk_source base;
     char *root;        /* including the directory of the split */
     yk__names classes; /* of all splits */
     size_t files;
     listed_file *file; /* [files] */
     char *names;
-    bool has_test;
     size_t file_cap, names_size, names_cap;
-} image_folder;
-
-typedef struct {
-    yk_source base;
-    image_folder folder;
     yk_perm order;
     yk_image_form form;
 } image_source;
@@ -102,82 +97,84 @@ bool yk__has_image_folders(const char *directory)
     return found;
 }
 
-static yk_status add_file(image_folder *f, uint32_t class, const char *name)
+static yk_status add_file(image_source *s, uint32_t class, const char *name)
 {
     size_t n = strlen(name) + 1;
-    if (YK_RESERVE(f->file, f->file_cap, f->files + 1, "the list of images") ||
-        YK_RESERVE(f->names, f->names_cap, f->names_size + n, "the names of images"))
+    if (YK_RESERVE(s->file, s->file_cap, s->files + 1, "the list of images") ||
+        YK_RESERVE(s->names, s->names_cap, s->names_size + n, "the names of images"))
         return YK_ESYSTEM;
-    memcpy(f->names + f->names_size, name, n);
-    f->file[f->files++] = (listed_file){f->names_size, class};
-    f->names_size += n;
+    memcpy(s->names + s->names_size, name, n);
+    s->file[s->files++] = (listed_file){s->names_size, class};
+    s->names_size += n;
     return YK_OK;
 }
 
-static yk_status add_class(image_folder *f, uint32_t class)
+static yk_status add_class(image_source *s, uint32_t class)
 {
-    char *path = yk__path_join(f->root, f->classes.name[class]);
+    char *path = yk__path_join(s->root, s->classes.name[class]);
     yk__names images;
     yk_status st = path ? yk__names_list(path, false, is_image, SIZE_MAX, &images) : YK_ESYSTEM;
     free(path);
     if (st)
         return st;
     for (size_t i = 0; i < images.n && !st; i++)
-        st = add_file(f, class, images.name[i]);
+        st = add_file(s, class, images.name[i]);
     yk__names_fini(&images);
     return st;
 }
 
 /* Finds the directory of the split, and the directory whose subdirectories are the classes. */
-static yk_status find_split(image_folder *f, const char *directory, yk_split split, char **classes_out)
+static yk_status find_split(image_source *s, char **classes_out)
 {
+    const char *directory = s->base.parsed.where;
+    const yk_split split = s->base.split;
     bool splits = has_directory(directory, "train");
     const char *test = has_directory(directory, "test")  ? "test"
                        : has_directory(directory, "val") ? "val"
                                                          : NULL;
-    f->has_test = splits && test;
+    s->base.has_test = splits && test;
     if (split == YK_SPLIT_TEST && splits && !test)
         return yk_fail(YK_EDATA, "%s: has train/, but neither test/ nor val/", directory);
-    f->root =
+    s->root =
         !splits ? strdup(directory) : yk__path_join(directory, split == YK_SPLIT_TRAIN ? "train" : test);
     *classes_out = !splits ? strdup(directory) : yk__path_join(directory, "train");
-    return f->root && *classes_out ? YK_OK : yk_fail_memory(strlen(directory), "a file's name");
+    return s->root && *classes_out ? YK_OK : yk_fail_memory(strlen(directory), "a file's name");
 }
 
-/* unlabeled: without directories of classes, the directory itself may have images. */
-static yk_status list_images(image_folder *f, const char *directory, yk_split split, bool unlabeled)
+/* For predictions, without directories of classes, the directory itself may have images. */
+static yk_status list_images(image_source *s)
 {
     char *classes_in = NULL;
-    yk__names *classes = &f->classes, directories = {0};
-    yk_status st = find_split(f, directory, split, &classes_in);
+    yk__names *classes = &s->classes, directories = {0};
+    yk_status st = find_split(s, &classes_in);
     if (!st)
         st = yk__names_list(classes_in, true, NULL, SIZE_MAX, classes);
     free(classes_in);
     if (!st)
-        st = yk__names_list(f->root, true, NULL, SIZE_MAX, &directories);
+        st = yk__names_list(s->root, true, NULL, SIZE_MAX, &directories);
     for (size_t i = 0, class = 0; i < directories.n && !st; i++) {
         while (class < classes->n && strcmp(classes->name[class], directories.name[i]) < 0)
             class ++;
         st = class < classes->n && !strcmp(classes->name[class], directories.name[i])
-                 ? add_class(f, (uint32_t) class)
-                 : yk_fail(YK_EDATA, "%s/%s: the training set has no class with this name", f->root,
+                 ? add_class(s, (uint32_t) class)
+                 : yk_fail(YK_EDATA, "%s/%s: the training set has no class with this name", s->root,
                            directories.name[i]);
     }
     yk__names_fini(&directories);
-    if (!st && unlabeled && !classes->n && !(st = yk__names_add(classes, ".", 1)))
-        st = add_class(f, 0);
-    if (!st && f->files == 0)
-        st = yk_fail(YK_EDATA, "%s: no images (.jpg, .jpeg, .png) in class directories", f->root);
+    if (!st && s->base.options.unlabeled && !classes->n && !(st = yk__names_add(classes, ".", 1)))
+        st = add_class(s, 0);
+    if (!st && s->files == 0)
+        st = yk_fail(YK_EDATA, "%s: no images (.jpg, .jpeg, .png) in class directories", s->root);
     if (!st && classes->n > INT32_MAX / 2)
-        st = yk_fail(YK_EDATA, "%s: too many classes: %zu directories", f->root, classes->n);
+        st = yk_fail(YK_EDATA, "%s: too many classes: %zu directories", s->root, classes->n);
     return st;
 }
 
 /* Truncates the path if `size` is too small. */
-static void path_of(const image_folder *f, size_t file, char *path, size_t size)
+static void path_of(const image_source *s, size_t file, char *path, size_t size)
 {
-    snprintf(path, size, "%s/%s/%s", f->root, f->classes.name[f->file[file].class],
-             f->names + f->file[file].name);
+    snprintf(path, size, "%s/%s/%s", s->root, s->classes.name[s->file[file].class],
+             s->names + s->file[file].name);
 }
 
 /* ---- reading */
@@ -220,10 +217,10 @@ static yk_status add_image(image_reader *r, size_t file, yk_rows *rows, bool *ad
     image_source *s = (image_source *)r->base.source;
     char path[PATH_MAX];
     size_t n, offset = 0;
-    path_of(&s->folder, file, path, sizeof path);
+    path_of(s, file, path, sizeof path);
     yk_status st = load_file(path, &r->bytes, &r->cap, &n);
     if (!st) {
-        st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->folder.file[file].class, rows);
+        st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->file[file].class, rows);
         offset = yk_image_offset(r->decoder);
     }
     *added_out = !st;
@@ -260,11 +257,11 @@ static void image_reader_close(yk_reader *reader)
 
 static void image_free(yk_source *source)
 {
-    image_folder *f = &((image_source *)source)->folder;
-    yk__names_fini(&f->classes);
-    free(f->root);
-    free(f->file);
-    free(f->names);
+    image_source *s = (image_source *)source;
+    yk__names_fini(&s->classes);
+    free(s->root);
+    free(s->file);
+    free(s->names);
 }
 
 /* ---- opening */
@@ -276,8 +273,8 @@ static yk_status find_size(image_source *s)
     size_t cap = 0, n;
     char path[PATH_MAX];
     yk_status st = YK_EDATA;
-    for (size_t i = 0; i < s->folder.files && st == YK_EDATA; i++) {
-        path_of(&s->folder, i, path, sizeof path);
+    for (size_t i = 0; i < s->files && st == YK_EDATA; i++) {
+        path_of(s, i, path, sizeof path);
         if (!(st = load_file(path, &bytes, &cap, &n)))
             st = yk__image_form_like(bytes, n, &s->form);
     }
@@ -293,18 +290,17 @@ static yk_status image_open(yk_source *source)
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)
-        st = list_images(&s->folder, spec->where, source->split, source->options.unlabeled);
+        st = list_images(s);
     if (!st && !s->form.height)
         st = find_size(s);
     if (st)
         return st;
-    s->order = yk_perm_make(s->folder.files, ORDER_SEED);
+    s->order = yk_perm_make(s->files, ORDER_SEED);
     yk__image_set_shape(source, &s->form);
-    source->examples = source->rows = s->folder.files; /* bad ones, too: only decoding finds them */
+    source->examples = source->rows = s->files; /* bad ones, too: only decoding finds them */
     source->block_rows = BLOCK_FILES;
-    source->nblocks = (s->folder.files + BLOCK_FILES - 1) / BLOCK_FILES;
-    source->classes = (uint32_t)s->folder.classes.n;
-    source->has_test = s->folder.has_test;
+    source->nblocks = (s->files + BLOCK_FILES - 1) / BLOCK_FILES;
+    source->classes = (uint32_t)s->classes.n;
     source->ncarry = 1;
     return YK_OK;
 }
