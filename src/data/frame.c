@@ -279,12 +279,6 @@ static void frame_reader_close(yk_reader *base)
         r->own.release(&r->own);
 }
 
-static yk_status frame_count(yk_reader *r, uint64_t *out)
-{
-    *out = r->source->options.skip_bad ? UINT64_MAX : r->end - r->at; /* bad rows have no number */
-    return YK_OK;
-}
-
 /* ---- the source */
 
 static yk_status pass(void *source, yk_fit *fit, const char *files)
@@ -398,7 +392,6 @@ static const yk_source_ops frame_ops = {
     .reader_open = frame_reader_open,
     .reader_close = frame_reader_close,
     .next = yk__cells_next,
-    .count = frame_count,
 };
 
 yk_status yk_source_from_frame(yk_frame *f, const yk_source_options *options, yk_source **out)

@@ -135,6 +135,7 @@ static yk_status parquet_reader_open(yk_reader *base)
     yk__cells *cells = &r->base.cells;
     const block *b = r->block = &s->block[base->block];
     const table *t = &s->table[b->table];
+    base->end = b->rows;
     size_t *column = calloc(s->cells.nused + 1, sizeof *column);
     *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row};
     yk_status st =
@@ -159,13 +160,6 @@ static void parquet_reader_close(yk_reader *base)
 static yk_status parquet_reader_check(const yk_reader *r)
 {
     return yk_parquet_unchanged(((const parquet_reader *)r)->in);
-}
-
-static yk_status parquet_count(yk_reader *r, uint64_t *out)
-{
-    *out = r->source->options.skip_bad ? UINT64_MAX
-                                       : ((parquet_reader *)r)->block->rows; /* bad rows have no number */
-    return YK_OK;
 }
 
 /* ---- the pass that finds values and means */
@@ -256,5 +250,4 @@ const yk_source_ops yk__parquet_source = {
     .reader_close = parquet_reader_close,
     .reader_check = parquet_reader_check,
     .next = yk__cells_next,
-    .count = parquet_count,
 };

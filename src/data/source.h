@@ -105,7 +105,7 @@ typedef struct {
     /* * Text: whether parse() adds a row if the line is not bad, for counting rows; NULL: they must be parsed. */
     bool (*is_row)(const struct yk_text_reader *r, const char *line, size_t length);
     /* * The rows of the reader's block, without parsing them; UINT64_MAX: they must be read. The reader is not used afterwards,
-     * unless it must be. Not needed if block_rows is known. */
+     * unless it must be. Not needed with block_rows, or if reader_open() sets at and end. */
     yk_status (*count)(yk_reader *r, uint64_t *out);
     yk_status (*verify)(const yk_source *s); /* * checks more than open() does */
 } yk_source_ops;

@@ -97,6 +97,8 @@ static yk_status count_blocks(void *context, int me)
             break;
         if (ops->count)
             st = ops->count(r, &n);
+        else if (r->at < r->end && !c->source->options.skip_bad)
+            n = r->end - r->at;
         if (!st && n == UINT64_MAX) {
             n = 0;
             st = yk__reader_each(r, yk__reader_next, add_rows, &n);
@@ -124,10 +126,10 @@ static yk_status count_rows(yk_source *s, uint64_t *rows)
     return st;
 }
 
-/* The number of each row is known without reading. */
+/* The number of each row is known without reading. Bad rows of tables have no number. */
 static bool is_numbered(const yk_source *s)
 {
-    return s->block_rows && !s->ops->count;
+    return s->rows && s->block_rows && !(s->options.skip_bad && s->schema);
 }
 
 yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out)
