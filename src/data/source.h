@@ -151,10 +151,11 @@ struct yk_source {
 struct yk_reader {
     yk_source *source;
     size_t block;
-    yk_input *in; /* data in files: owned; NULL: not opened by yk__file_reader_open() or text.h */
-    const yk_file_block *range; /* the same: what the block is */
-    uint64_t at,
-        end; /* with block_rows: the numbers of the next row of the block, and of the row after its last one */
+    /* data in files, if opened by yk__file_reader_open() or text.h: */
+    yk_input *in;               /* owned */
+    const yk_file_block *range; /* the part of a file that the block is */
+    /* if known without reading: the numbers of the next row of the block, and of the row after its last one */
+    uint64_t at, end;
     /* with a split: */
     uint64_t row;   /* the number of the next row in the data set */
     yk_rows chunk;  /* the rows before it, in the part or not */
