@@ -52,7 +52,7 @@ static void read_rows(const char *path, unsigned choice)
         if (yk_source_read(s, b, &r))
             break;
         for (int calls = 0; calls < 2 && !yk_reader_next(r, &rows, 300, &got); calls++)
-            for (size_t i = 0; s->carries && i < got; i++)
+            for (size_t i = 0; s->ncarry && i < got; i++)
                 sum += (unsigned)strlen(yk_reader_cell(r, i, 2));
         yk_reader_free(r);
     }

@@ -38,7 +38,7 @@ static inline yk_status read_all(yk_source *s, size_t step, yk_rows *rows)
         if ((st = yk_source_read(s, b, &r)))
             break;
         while (got && !(st = yk_reader_next(r, rows, step, &got)))
-            for (size_t i = 0; s->carries && i < got; i++)
+            for (size_t i = 0; s->ncarry && i < got; i++)
                 if (strlen(yk_reader_cell(r, i, 0)) > (1u << 20))
                     abort();
         yk_reader_free(r);
