@@ -247,16 +247,12 @@ static const export_format formats[] = {{"tfrecord", write_tfrecord, false},
                                         {"libffm", write_text, true},
                                         {"cache"}};
 
-const char *yk_export_formats(void)
-{
-    return "tfrecord, libsvm, libffm, cache";
-}
-
 yk_status yk_export(yk_source *s, const char *format, const char *path, yk_export_stats *out)
 {
     *out = (yk_export_stats){0};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, format))
             return formats[i].write ? export_rows(s, path, &formats[i], out) : export_cache(s, path, out);
-    return yk_fail(YK_EUSAGE, "cannot write format '%s'; use one of: %s", format, yk_export_formats());
+    return yk_fail(YK_EUSAGE, "cannot write format '%s'; use one of: tfrecord, libsvm, libffm, cache",
+                   format);
 }

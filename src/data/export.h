@@ -33,7 +33,4 @@ typedef struct {
 
 yk_status yk_export(yk_source *s, const char *format, const char *path, yk_export_stats *out);
 
-/* The names of the formats, for help and messages: "tfrecord, libsvm, libffm, cache". */
-const char *yk_export_formats(void);
-
 #endif

@@ -384,11 +384,6 @@ void yk__carry(yk_reader *r, size_t k, const char *text, size_t n)
     yk_text_put(&r->texts, "", 1);
 }
 
-const char *yk_source_format(const yk_source *s)
-{
-    return s->ops->name;
-}
-
 /* Formats of the same kind have the same features: columns by name, hashes of their own, or indices. */
 static char kind_of_features(const char *format)
 {

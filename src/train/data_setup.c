@@ -16,8 +16,7 @@ enum { MIN_KEYS = 64, SAMPLE_ROWS = 1 << 15, MAX_HOT = 1 << 17 };
 /* Of a table, or what is known about other formats. The source owns its texts. */
 static yk_schema schema_of(const yk_source *s)
 {
-    yk_schema all =
-        s->schema ? *s->schema : (yk_schema){.format = (char *)yk_source_format(s), .options = s->kept};
+    yk_schema all = s->schema ? *s->schema : (yk_schema){.format = (char *)s->ops->name, .options = s->kept};
     if (s->height) {
         all.height = s->height;
         all.width = s->width;
@@ -221,7 +220,7 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
     else if (!(st = yk_source_from_memory(memory, o, &s)))
         st = yk_dataset_take(s, YK_SPLIT_TEST, stream, out);
     if (!st && !memory)
-        st = yk_source_fits(out->source, yk_source_format(like));
+        st = yk_source_fits(out->source, like->ops->name);
     return st ? st : match(t, spec, out);
 }
 
