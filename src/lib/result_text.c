@@ -17,13 +17,14 @@ static void print_verdict(FILE *f, const yk_verdict *v)
 static void print_traffic(FILE *f, const yk_result *r)
 {
     char a[24], b[24];
-    if (!r->report)
+    if (!r->observation.job)
         return;
     double sent = 0.0, received = 0.0, rounds = yk_plan_steps_each(&r->plan, r->steps - r->resumed_from);
     for (int i = r->plan.servers; i < r->plan.processes; i++)
         for (int p = 0; p < YK_PURPOSE_CONTROL; p++) { /* control messages do not belong to steps */
-            sent += (double)r->report[i].traffic[p].sent / r->plan.workers;
-            received += (double)r->report[i].traffic[p].received / r->plan.workers;
+            const yk_traffic *traffic = &r->observation.process[i].traffic[p];
+            sent += (double)traffic->sent / r->plan.workers;
+            received += (double)traffic->received / r->plan.workers;
         }
     if (rounds > 0.0)
         fprintf(f, "traffic        %s sent and %s received per worker and step\n",

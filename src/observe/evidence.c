@@ -167,10 +167,8 @@ static yk_status conclude(const yk_observer *o, yk_observation *w)
 {
     const int max = w->nprocesses + o->c.workers;
     w->measured = w->process ? calloc((size_t)max, sizeof *w->measured) : NULL;
-    if (!w->measured) {
-        w->nprocesses = 0;
+    if (!w->measured)
         return yk_fail_memory((size_t)max * (sizeof *w->measured + sizeof *w->process), "the measurements");
-    }
     list_measured(o, w);
     for (int i = 0; i < w->nprocesses; i++) {
         w->forward += w->process[i].forward;
@@ -183,44 +181,44 @@ static yk_status conclude(const yk_observer *o, yk_observation *w)
 
 bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
 {
-    int received;
-    yk__telemetry *others = yk__telemetry_copy(o, &received);
-    yk_observation w = {.nprocesses = received + 1};
-    w.process = calloc((size_t)w.nprocesses, sizeof *w.process);
+    yk_observation w = {0};
     yk_resources_usage(o->resources, usage_out);
-    for (int i = 0; w.process && i < w.nprocesses; i++)
-        w.process[i] = i ? others[i - 1].report.process : yk__self_so_far(o, usage_out);
+    const yk_process self = yk__self_so_far(o, usage_out);
+    w.process = yk__processes(o, &self, &w.nprocesses);
     const bool known = !conclude(o, &w) && w.nmeasured > 0;
     *out = w.verdict;
     yk_observation_fini(&w);
-    free(others);
     return known;
 }
 
 /* ---- at the end ---- */
 
-static yk_status conclude_run(const yk_observer *o, const yk_rank_report *reports, int n, yk_observation *w)
+yk_status yk__list_processes(yk_observer *o, yk_observation *w)
 {
-    yk_observation_fini(w); /* a run can fail after it was concluded */
-    w->nprocesses = reports ? n : 1;
-    w->process = calloc((size_t)w->nprocesses, sizeof *w->process);
-    for (int i = 0; w->process && i < w->nprocesses; i++)
-        w->process[i] = reports ? reports[i].process : o->self;
-    return conclude(o, w);
+    yk_process self = o->self;
+    w->job = !o->single_process;
+    if (w->job)
+        yk__count_traffic(o, &self);
+    w->process = yk__processes(o, &self, &w->nprocesses);
+    return w->process ? YK_OK : yk_fail_memory(sizeof *w->process, "the measurements");
 }
 
-yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,
-                               yk_observation *out)
+static yk_status conclude_run(yk_observer *o, yk_observation *w)
+{
+    yk_status st = w->process ? YK_OK : yk__list_processes(o, w);
+    return st ? st : conclude(o, w);
+}
+
+yk_status yk_observer_conclude(yk_observer *o, bool lost, yk_observation *out)
 {
     yk_status st = yk__timeline_save(o, o->single_process || lost);
-    return st || o->c.rank ? st : conclude_run(o, reports, n, out);
+    return st || o->c.rank ? st : conclude_run(o, out);
 }
 
-yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *reports, int n,
-                                      yk_observation *out)
+yk_status yk_observer_conclude_failed(yk_observer *o, yk_observation *out)
 {
-    if (!o || !o->started)
+    if (!o || !o->started || out->measured)
         return YK_OK;
     yk_status st = o->c.rank ? YK_OK : yk__timeline_save(o, true);
-    return st ? st : conclude_run(o, reports, n, out);
+    return st ? st : conclude_run(o, out);
 }

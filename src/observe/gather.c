@@ -25,19 +25,18 @@ yk_bytes yk__bytes_total(const yk_comm *c)
     return all;
 }
 
-void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_report *out)
+void yk__count_traffic(const yk_observer *o, yk_process *p)
 {
-    *out = (yk_rank_report){.process = *self,
-                            .host = o->host_of ? o->host_of[o->c.rank] : -1,
-                            .cpu_seconds = (double)clock() / CLOCKS_PER_SEC};
-    memcpy(out->traffic, yk_comm_counted(o->c.comm)->traffic, sizeof out->traffic);
+    const yk_comm_counts *counts = yk_comm_counted(o->c.comm);
+    const yk_bytes all = yk__bytes_total(o->c.comm);
+    memcpy(p->traffic, counts->traffic, sizeof p->traffic);
+    memcpy(p->values_sent, counts->values_sent, sizeof p->values_sent);
     for (int i = 0; o->host_of && i < o->c.ranks; i++)
         if (o->host_of[i] < YK_MAX_HOSTS)
-            out->sent_to[o->host_of[i]] += yk_comm_counted(o->c.comm)->sent_to[i];
-    memcpy(out->values_sent, yk_comm_counted(o->c.comm)->values_sent, sizeof out->values_sent);
-    const yk_bytes all = yk__bytes_total(o->c.comm);
-    out->process.bytes_sent = all.sent;
-    out->process.bytes_received = all.received;
+            p->sent_to[o->host_of[i]] += counts->sent_to[i];
+    p->bytes_sent = all.sent;
+    p->bytes_received = all.received;
+    p->cpu_seconds = (double)clock() / CLOCKS_PER_SEC;
 }
 
 /* To all ranks that are not lost. A heartbeat is left out if the last one was not received yet. */
@@ -78,14 +77,14 @@ yk_status yk_observer_alive(yk_observer *o)
 }
 
 /* No message after the last telemetry is counted. */
-static yk_status gather_on_chief(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out)
+static yk_status gather_on_chief(yk_observer *o, bool *lost, yk_observation *out)
 {
     yk__telemetry_end(o);
     yk_status st = send_state(o, &ready);
     if (!st)
         st = yk__telemetry_receive_last(o);
     if (!st)
-        st = yk_observer_reports(o, reports_out, n_out);
+        st = yk__list_processes(o, out);
     for (int i = 1; !st && i < o->c.ranks; i++)
         *lost |= yk__telemetry_peer(o, i)->status.lost;
     if (!st)
@@ -95,15 +94,13 @@ static yk_status gather_on_chief(yk_observer *o, bool *lost, yk_rank_report **re
     return st;
 }
 
-yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out)
+yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_observation *out)
 {
     char state = none_lost;
-    *reports_out = NULL;
-    *n_out = 0;
     if (o->single_process)
         return YK_OK;
     if (o->c.rank == 0)
-        return gather_on_chief(o, lost, reports_out, n_out);
+        return gather_on_chief(o, lost, out);
     if (o->c.joined) {
         yk__telemetry_send_last(o, o->c.plan->server_timeout);
         return YK_OK;
@@ -115,24 +112,4 @@ yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **report
         st = receive_state(o, "the reports of the other ranks", &state);
     *lost = state == some_lost;
     return st;
-}
-
-yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int *n_out)
-{
-    int others;
-    *reports_out = NULL;
-    *n_out = 0;
-    if (!o || !o->started || o->single_process)
-        return YK_OK;
-    yk__telemetry *telemetry = yk__telemetry_copy(o, &others);
-    yk_rank_report *all = yk_alloc((size_t)others + 1, sizeof *all, "the reports");
-    if (all) {
-        yk__report_make(o, &o->self, &all[0]);
-        for (int i = 0; i < others; i++)
-            all[i + 1] = telemetry[i].report;
-        *reports_out = all;
-        *n_out = others + 1;
-    }
-    free(telemetry);
-    return all ? YK_OK : YK_ESYSTEM;
 }

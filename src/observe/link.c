@@ -139,6 +139,7 @@ static yk_status number_hosts(yk_observer *o, const location *all)
             if (same_host(&all[k], &all[i]))
                 o->host_of[i] = o->host_of[k];
     }
+    o->base.host = o->host_of ? o->host_of[o->c.rank] : -1;
     return o->host_of ? YK_OK : YK_ESYSTEM;
 }
 
@@ -157,13 +158,13 @@ static yk_status probe_hosts(yk_observer *o, const location *all, char *buf)
         if (o->c.rank == 0 || o->c.rank == i)
             st = probe(o, i, 0, first, buf, &t, &o->clock_offset);
         if (!st && o->c.rank == i) {
-            o->round_trip = t.best[SMALL];
-            o->link_rate = first ? rate_of(&t) : 0.0;
+            o->base.round_trip = t.best[SMALL];
+            o->base.link_rate = first ? rate_of(&t) : 0.0;
         }
         if (!st && first && i > other && (o->c.rank == i || o->c.rank == other))
             st = probe(o, i, other, true, buf, &t, &ignored);
         if (!st && first && i > other && o->c.rank == i)
-            o->peer_rate = rate_of(&t);
+            o->base.peer_rate = rate_of(&t);
     }
     return st;
 }
@@ -186,7 +187,7 @@ static yk_status probe_all(yk_observer *o)
     for (int i = 0; !st && i < o->c.rank; i++)
         o->first_of_host &= all[i].network != all[o->c.rank].network;
     const yk_bytes bytes = yk__bytes_total(o->c.comm);
-    o->probe_bytes = bytes.sent + bytes.received;
+    o->base.probe_bytes = bytes.sent + bytes.received;
     if (st)
         yk_comm_abandon(o->c.comm);
     yk_free(all);
@@ -204,8 +205,8 @@ static yk_status choose_number(yk_observer *o)
     yk_lines_last(path, "metrics.jsonl", "seconds", line, sizeof line);
     const double seconds = yk_line_number(line, "seconds");
     o->earlier_seconds = seconds > 0.0 ? seconds : 0.0;
-    for (o->number = 1; o->number < MAX_NUMBERS; o->number++) {
-        snprintf(directory, sizeof directory, "%s/worker-%d", path, o->number);
+    for (o->base.rank = 1; o->base.rank < MAX_NUMBERS; o->base.rank++) {
+        snprintf(directory, sizeof directory, "%s/worker-%d", path, o->base.rank);
         if (yk_fs_make_dir(AT_FDCWD, directory, 0777) == 0)
             return (o->shared_dir = strdup(path)) ? YK_OK : yk_fail_memory(strlen(path), "a path");
         if (errno != EEXIST)

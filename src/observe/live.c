@@ -12,7 +12,6 @@ typedef struct {
     char name[32], label[16]; /* on the page; in metrics */
     const char *role;         /* NULL: a thread */
     yk_process process;       /* of a thread: only its number and its phases */
-    yk_sample sample;         /* the latest of a process; seconds are 0: none yet */
     yk__curve curve;          /* of a process */
 } row;
 
@@ -20,18 +19,18 @@ typedef struct {
  * memory. */
 static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
 {
-    int received = 0;
-    yk__telemetry *others = o->single_process ? NULL : yk__telemetry_copy(o, &received);
-    const int n = o->single_process ? o->c.workers : received + 1;
-    row *rows = calloc((size_t)n, sizeof *rows);
+    int processes;
+    const yk_process self = yk__self_so_far(o, &h->usage);
+    yk_process *all = yk__processes(o, &self, &processes);
+    const int n = o->single_process ? o->c.workers : processes;
+    row *rows = all ? calloc((size_t)n, sizeof *rows) : NULL;
     for (int i = 0; rows && i < n; i++) {
         row *r = &rows[i];
         if (o->single_process) {
             r->process.rank = i;
             yk_phases_read(&o->c.phases[i], &r->process.phases);
         } else {
-            r->process = i ? others[i - 1].report.process : yk__self_so_far(o, &h->usage);
-            r->sample = i ? others[i - 1].sample : h->sample;
+            r->process = all[i];
             r->role = r->process.workers > 0 ? "worker" : "server";
             yk__telemetry_curve(o, r->process.rank, &r->curve);
         }
@@ -39,14 +38,14 @@ static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
         snprintf(r->label, sizeof r->label, "%d", r->process.rank);
     }
     *n_out = n;
-    free(others);
+    free(all);
     return rows;
 }
 
 /* What a process sampled. */
 static double sampled(const row *r, double value)
 {
-    return r->sample.seconds > 0.0 ? value : (double)NAN;
+    return r->process.sample.seconds > 0.0 ? value : (double)NAN;
 }
 
 /* What a process counted. */
@@ -96,10 +95,11 @@ static void put_processes(yk_json *j, const row *rows, int n)
         YK_JSON_TEXTS(j, {"name", r->name}, {"role", r->role});
         yk_json_bool(j, "joined", p->joined);
         yk_json_bool(j, "lost", p->lost);
-        YK_JSON_REALS(
-            j, {"cpu", sampled(r, r->sample.cpu)}, {"rss", sampled(r, r->sample.rss)},
-            {"bytes_sent", counted(r, p->bytes_sent)}, {"bytes_received", counted(r, p->bytes_received)},
-            {"sent_rate", sampled(r, r->sample.sent)}, {"received_rate", sampled(r, r->sample.received)});
+        YK_JSON_REALS(j, {"cpu", sampled(r, r->process.sample.cpu)},
+                      {"rss", sampled(r, r->process.sample.rss)}, {"bytes_sent", counted(r, p->bytes_sent)},
+                      {"bytes_received", counted(r, p->bytes_received)},
+                      {"sent_rate", sampled(r, r->process.sample.sent)},
+                      {"received_rate", sampled(r, r->process.sample.received)});
         YK_JSON_INTS(j, {"steps", l->steps}, {"examples", l->examples});
         yk_json_real(j, "examples_per_second", rate_of_row(r));
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
@@ -225,14 +225,14 @@ static void metrics_of_workers(yk_prom *p, const row *rows, int n)
         return;
     EACH(true, "yoke_worker_lost", "1 if the rank is lost.", r->process.lost);
     EACH(true, "yoke_worker_joined", "1 if the process joined the running job.", r->process.joined);
-    EACH(true, "yoke_worker_cpu_cores", "Cores that a rank uses.", sampled(r, r->sample.cpu));
-    EACH(true, "yoke_worker_resident_bytes", "Resident memory of a rank.", sampled(r, r->sample.rss));
+    EACH(true, "yoke_worker_cpu_cores", "Cores that a rank uses.", sampled(r, r->process.sample.cpu));
+    EACH(true, "yoke_worker_resident_bytes", "Resident memory of a rank.", sampled(r, r->process.sample.rss));
     EACH(true, "yoke_worker_sent_bytes_total", "Bytes that a rank sent.", r->process.bytes_sent);
     EACH(true, "yoke_worker_received_bytes_total", "Bytes that a rank received.", r->process.bytes_received);
     EACH(true, "yoke_worker_sent_bytes_per_second", "Bytes per second that a rank sends.",
-         sampled(r, r->sample.sent));
+         sampled(r, r->process.sample.sent));
     EACH(true, "yoke_worker_received_bytes_per_second", "Bytes per second that a rank receives.",
-         sampled(r, r->sample.received));
+         sampled(r, r->process.sample.received));
 #undef EACH
 }
 

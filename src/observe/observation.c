@@ -73,17 +73,17 @@ static void interfaces(yk_json *j, const yk_observation *w)
 }
 
 /* Bytes of messages from the processes on the host of process i to the ranks on that of process k; 0: not known. */
-static uint64_t bytes_between(const yk_observation *w, const yk_rank_report *reports, int i, int k)
+static uint64_t bytes_between(const yk_observation *w, int i, int k)
 {
     uint64_t sum = 0;
-    const int to = reports[k].host;
+    const int to = w->process[k].host;
     for (int a = 0; a < w->nprocesses && to >= 0 && to < YK_MAX_HOSTS; a++)
         if (!strcmp(w->process[a].usage.host, w->process[i].usage.host))
-            sum += reports[a].sent_to[to];
+            sum += w->process[a].sent_to[to];
     return sum;
 }
 
-static void hosts(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
+static void hosts(yk_json *j, const yk_observation *w)
 {
     yk_json_array(j, "hosts");
     for (int i = 0; i < w->nprocesses; i++) {
@@ -97,9 +97,9 @@ static void hosts(yk_json *j, const yk_observation *w, const yk_rank_report *rep
                       {"transport", m->transport[0] ? m->transport : NULL});
         YK_JSON_REALS(j, {"cores", u->host_cores}, {"usable_cores", u->cores}, {"memory_bytes", m->memory});
         yk_json_object(j, "sent_to");
-        for (int k = 0; reports && k < w->nprocesses; k++)
+        for (int k = 0; w->job && k < w->nprocesses; k++)
             if (k != i && w->process[k].usage.host[0] && yk__first_of_host(w->process, k))
-                yk_json_int(j, w->process[k].usage.host, (int64_t)bytes_between(w, reports, i, k));
+                yk_json_int(j, w->process[k].usage.host, (int64_t)bytes_between(w, i, k));
         yk_json_end(j);
         yk_json_end(j);
     }
@@ -175,7 +175,7 @@ void yk__process_phases_json(yk_json *j, const yk_process *p, bool server)
     yk_json_end(j);
 }
 
-static void processes(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
+static void processes(yk_json *j, const yk_observation *w)
 {
     yk_json_array(j, "processes");
     for (int i = 0; i < w->nprocesses; i++) {
@@ -190,8 +190,8 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
         YK_JSON_INTS(j, {"steps", p->phases.steps}, {"examples", p->phases.examples});
         yk_json_real(j, "train_loss", p->phases.loss / (double)p->phases.examples); /* no examples: NaN */
         YK_JSON_INTS(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
-        if (reports)
-            yk_traffic_json(j, "traffic", reports[i].traffic); /* in the same order */
+        if (w->job)
+            yk_traffic_json(j, "traffic", p->traffic);
         YK_JSON_REALS(j, {"sent_rate", p->usage.sent.mean}, {"sent_rate_peak", p->usage.sent.peak},
                       {"received_rate", p->usage.received.mean},
                       {"received_rate_peak", p->usage.received.peak},
@@ -243,17 +243,17 @@ static void passes(yk_json *j, double forward, double backward)
 }
 
 /* What was not measured is null. */
-void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
+void yk_observation_json(yk_json *j, const yk_observation *w)
 {
-    const bool seen = w->nprocesses > 0, judged = w->verdict.text[0], timed = w->forward + w->backward > 0.0;
+    const bool seen = w->measured, judged = w->verdict.text[0], timed = w->forward + w->backward > 0.0;
     yk_json_text(j, "verdict", judged ? w->verdict.text : NULL);
     judged ? bottleneck(j, &w->verdict) : yk_json_null(j, "bottleneck");
     seen ? yk_phases_json(j, w->phase, 1.0, false) : yk_json_null(j, "phases");
     timed ? passes(j, w->forward, w->backward) : yk_json_null(j, "passes");
     seen ? resources(j, w) : yk_json_null(j, "resources");
-    hosts(j, w, reports);
+    hosts(j, w);
     interfaces(j, w);
-    seen ? processes(j, w, reports) : yk_json_null(j, "processes");
+    seen ? processes(j, w) : yk_json_null(j, "processes");
     alerts(j, w);
     warnings(j, w);
 }

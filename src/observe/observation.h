@@ -6,6 +6,9 @@
 #include "observe/verdict.h"
 #include "observe/warnings.h"
 
+/* Hosts are numbered in the order of their ranks. Traffic to further hosts is not counted by host. */
+enum { YK_MAX_HOSTS = 32 };
+
 /* A process of the run, as it measured itself. */
 typedef struct {
     int rank, workers; /* rank: above those of the job if the process joined; workers: 0 for a server */
@@ -20,36 +23,32 @@ typedef struct {
     double peer_rate;             /* to a host other than its own and that of the chief */
     uint64_t probe_bytes;         /* sent and received to measure them */
     uint64_t bytes_sent, bytes_received;
-} yk_process;
-
-/* Hosts are numbered in the order of their ranks. Traffic to further hosts is not counted by host. */
-enum { YK_MAX_HOSTS = 32 };
-
-/* The report of a process to the chief. */
-typedef struct {
-    yk_process process;
+    yk_sample sample; /* the latest during training; seconds are 0: none yet */
+    /* of a job: */
     yk_traffic traffic[YK_PURPOSES];
     int host;                            /* its number; -1: not known, as of a worker that joined */
     uint64_t sent_to[YK_MAX_HOSTS];      /* bytes of messages to the ranks on each host */
     uint64_t values_sent[YK_MAX_GROUPS]; /* comm/comm.h */
     double cpu_seconds;
-} yk_rank_report;
+} yk_process;
 
-/* nprocesses is 0 if the run ended before the first measurement. */
+/* nprocesses is 0 if the run ended before the first measurement; measured is NULL if it was not concluded. */
 typedef struct {
     yk_verdict verdict;
     double phase[YK_PHASES]; /* shares of the workers' time */
     double forward, backward;
     int nprocesses, nmeasured, nservers, nwarnings;
-    yk_process *process;           /* owned, like the next two; [nprocesses] */
+    bool job; /* several processes: their traffic is known */
+    /* [nprocesses] the ranks in their order, then workers that joined; owned, like the next two */
+    yk_process *process;
     yk_process_evidence *measured; /* [nmeasured] the workers; then [nservers] */
     yk_warning *warning;
 } yk_observation;
 
 void yk_observation_fini(yk_observation *w);
 
-/* Writes the keys of summary.json from "verdict" to "warnings". reports: of the processes, in the same order, or NULL. */
-void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports);
+/* Writes the keys of summary.json from "verdict" to "warnings". */
+void yk_observation_json(yk_json *j, const yk_observation *w);
 
 /* Whether process i is the first of the list on its host: measurements of a host count once. */
 bool yk__first_of_host(const yk_process *p, int i);

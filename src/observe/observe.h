@@ -17,16 +17,15 @@
  *         st = yk_observer_evaluated(o, &evaluation); // worker 0, after an evaluation
  *     st = yk_observer_stop(o, steps, false, st);     // after the loop: completes the measurements of this process
  *     if (!st)
- *         st = yk_observer_gather(o, &lost, &reports, &n); // collective: sends the reports to the chief
+ *         st = yk_observer_gather(o, &lost, &observation); // collective: sends the last telemetry to the chief
  *     if (!st)
- *         st = yk_observer_conclude(o, reports, n, lost, &observation); // trace of all ranks; on the chief, the verdict
+ *         st = yk_observer_conclude(o, lost, &observation); // trace of all ranks; on the chief, the verdict
  *     if (!st)
  *         st = yk_observer_close(o, "done"); // last lines of metrics.jsonl and TensorBoard
  *     yk_observation_warn(&outcome, &observation);
  *     yk_observer_free(o);
  *
- * After a failure, yk_observer_reports() and yk_observer_conclude_failed() replace gather and conclude; they do not
- * communicate. Functions that are called after a failure also accept a NULL observer, and one that was not opened or started.
+ * After a failure, yk_observer_conclude_failed() replaces gather and conclude; it does not communicate. Functions that are called after a failure also accept a NULL observer, and one that was not opened or started.
  *
  * Threads: training never waits for observation. The sampling thread keeps the history and the verdict under a lock, and the
  * thread of the live page copies them under the same lock. Worker 0 waits for the lock only after an evaluation; for its
@@ -169,18 +168,15 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e);
 /* On the chief, before yk_observer_gather(): a heartbeat to the ranks that wait there, while it evaluates. */
 yk_status yk_observer_alive(yk_observer *o);
 
-/* On the chief: the reports of the ranks in their order, then those of workers that joined. A lost rank is represented by
- * its last telemetry. Free them with yk_free(). Elsewhere *reports_out is NULL. `lost`: whether a rank is lost; passed
- * in by the chief, set on the other ranks. */
-yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out);
-/* For a failed job, without communication: the report of this process, then the last telemetry of the others. */
-yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int *n_out);
+/* On the chief: lists the processes of the job. A lost rank is represented by its last telemetry. `lost`: whether a rank is
+ * lost; passed in by the chief, set on the other ranks. */
+yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_observation *out);
 
-/* reports: NULL in one process. Communicates, unless `lost`. */
-yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,
-                               yk_observation *out);
-yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *reports, int n,
-                                      yk_observation *out);
+/* Adds the verdict. Communicates, unless `lost`. */
+yk_status yk_observer_conclude(yk_observer *o, bool lost, yk_observation *out);
+/* Without communication: from this process and the last telemetry of the others, if gather has not listed them. Does nothing
+ * if the run was concluded before it failed. */
+yk_status yk_observer_conclude_failed(yk_observer *o, yk_observation *out);
 
 /* An evaluation, as a point of the curves. Unknown numbers are NaN. */
 typedef struct {

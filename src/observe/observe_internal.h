@@ -64,11 +64,10 @@ struct yk_observer {
     char *shared_dir;       /* the chief's run directory; NULL: none, or not reachable from here */
     bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
     int *host_of;           /* [ranks] the number of the host of each rank; NULL: not known */
-    int number;             /* N of its directory worker-N there: its rank, or a free number if it joined */
-    yk_process self;        /* this process; complete after stop */
-    /* measurements of the links, as in yk_process; constant after open */
-    double link_rate, round_trip, peer_rate;
-    uint64_t probe_bytes;
+    /* What is known of this process before the first step: its role, and measurements of its links. Its rank is N of its
+     * directory worker-N: a free number if it joined. Constant after open. */
+    yk_process base;
+    yk_process self;      /* this process; complete after stop */
     int64_t clock_offset; /* ns to add to this process's clock to get the chief's */
     uint64_t clock_zero;  /* the chief's clock at the start; 0: not known */
     yk__metrics *metrics; /* on the chief */
@@ -114,9 +113,9 @@ double yk__observer_seconds(const yk_observer *o); /* of the run, including thos
 /* link.c: collective */
 yk_status yk__link_open(yk_observer *o);
 
-/* gather.c: `self` as a report; the bytes of all purposes */
+/* gather.c: the bytes of all purposes; what this process of a job has sent and received */
 yk_bytes yk__bytes_total(const yk_comm *c);
-void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_report *out);
+void yk__count_traffic(const yk_observer *o, yk_process *p);
 
 /* metrics.c, on the chief */
 yk_status yk__metrics_open(yk_observer *o);
@@ -142,6 +141,7 @@ yk_status yk__timeline_save(yk_observer *o, bool single_process);
 
 /* evidence.c: the verdict during training, from this process and the telemetry so far; false: no worker was measured */
 bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out);
+yk_status yk__list_processes(yk_observer *o, yk_observation *w); /* at the end */
 /* The usage of all processes of the run on the host of process i. A process that ran for a part of the time counts for that
  * part. */
 void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out);

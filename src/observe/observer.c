@@ -185,7 +185,8 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
         return yk_fail_memory(sizeof *o, "the observer");
     o->c = *config;
     o->single_process = config->plan->placement == YK_PLACEMENT_LOCAL;
-    o->number = config->rank;
+    o->base = (yk_process){.rank = config->rank, .host = -1, .workers = config->server ? 0 : config->workers};
+    snprintf(o->base.role, sizeof o->base.role, "%s", yk__observer_role(o));
     o->first_of_host = config->rank == 0;
     o->earlier_seconds = config->earlier_seconds;
     o->history.every = 1;
@@ -215,7 +216,7 @@ static yk_status make_own_dir(const yk_observer *o, const char **run_dir_out)
 {
     char name[32];
     *run_dir_out = yk_observer_run_dir(o);
-    snprintf(name, sizeof name, "worker-%d", o->number);
+    snprintf(name, sizeof name, "worker-%d", o->base.rank);
     return *run_dir_out ? yk_dir_make_in(*run_dir_out, name) : YK_OK;
 }
 
@@ -225,13 +226,13 @@ static yk_status start_sampler(yk_observer *o)
     const char *dir;
     char name[64];
     yk_status st = make_own_dir(o, &dir);
-    snprintf(name, sizeof name, "worker-%d/resources.jsonl", o->number);
+    snprintf(name, sizeof name, "worker-%d/resources.jsonl", o->base.rank);
     if (!st && dir && c->config->sample_every > 0.0 && c->config->resume)
         st = yk_lines_cut(dir, name, "seconds", o->earlier_seconds);
     const yk_resources_config r = {.every = c->config->sample_every,
                                    .dir = dir,
                                    .name = name,
-                                   .rank = o->number,
+                                   .rank = o->base.rank,
                                    .role = yk__observer_role(o),
                                    .earlier = o->earlier_seconds,
                                    .phases = c->phases,
@@ -253,7 +254,7 @@ static void open_own_events(yk_observer *o)
         st = yk__tensorboard_open(o, o->shared_dir);
     if (!st)
         return;
-    yk_warn("rank %d writes no TensorBoard events: %s", o->number, yk_error());
+    yk_warn("rank %d writes no TensorBoard events: %s", o->base.rank, yk_error());
     yk__tensorboard_close(o, YK_OK);
     free(o->shared_dir);
     o->shared_dir = NULL;
@@ -288,16 +289,10 @@ yk_usage yk__observer_usage(const yk_observer *o)
 
 yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
 {
-    yk_process self = {.rank = o->number,
-                       .workers = o->c.server ? 0 : o->c.workers,
-                       .usage = *usage,
-                       .link_rate = o->link_rate,
-                       .round_trip = o->round_trip,
-                       .peer_rate = o->peer_rate,
-                       .probe_bytes = o->probe_bytes,
-                       .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
-                       .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
-    snprintf(self.role, sizeof self.role, "%s", yk__observer_role(o));
+    yk_process self = o->base;
+    self.usage = *usage;
+    self.bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed);
+    self.bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed);
     snprintf(self.usage.machine.transport, sizeof self.usage.machine.transport, "%s",
              o->c.comm ? yk_comm_library(o->c.comm) : "");
     yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);

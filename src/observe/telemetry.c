@@ -17,10 +17,13 @@ static yk_status send_message(yk_observer *o)
 static void compose(yk_observer *o, const yk_process *self)
 {
     yk__telemetry *w = &o->telemetry.out;
+    yk_sample sample = w->process.sample;
+    yk__observer_sample(o, &sample);
     w->magic = MAGIC;
-    w->number = o->shared_dir ? o->number : -1;
-    yk__report_make(o, self, &w->report);
-    yk__observer_sample(o, &w->sample);
+    w->process = *self;
+    w->process.rank = o->shared_dir ? self->rank : -1;
+    w->process.sample = sample;
+    yk__count_traffic(o, &w->process);
 }
 
 void yk__telemetry_send(yk_observer *o)
@@ -47,12 +50,12 @@ yk_status yk__telemetry_send_last(yk_observer *o, double timeout)
         return st;
     compose(o, &o->self);
     t->out.last = true;
-    yk_rank_report *report = &t->out.report; /* counts this message */
-    report->traffic[YK_PURPOSE_CONTROL].sent += sizeof t->out;
-    report->traffic[YK_PURPOSE_CONTROL].messages_sent++;
-    report->process.bytes_sent += sizeof t->out;
+    yk_process *p = &t->out.process; /* counts this message */
+    p->traffic[YK_PURPOSE_CONTROL].sent += sizeof t->out;
+    p->traffic[YK_PURPOSE_CONTROL].messages_sent++;
+    p->bytes_sent += sizeof t->out;
     if (o->host_of && o->host_of[0] < YK_MAX_HOSTS)
-        report->sent_to[o->host_of[0]] += sizeof t->out;
+        p->sent_to[o->host_of[0]] += sizeof t->out;
     st = send_message(o);
     return st ? st : yk_comm_wait(o->c.comm, &t->op, 1, timeout, "the last telemetry to be received");
 }
@@ -145,10 +148,10 @@ static int number_of(const yk_observer *o, const yk__peer *p)
     if (p->peer < o->c.ranks)
         return p->peer;
     if (p->known)
-        return p->newest.report.process.rank;
-    int number = p->in.number >= o->c.ranks ? p->in.number : p->peer;
+        return p->newest.process.rank;
+    int number = p->in.process.rank >= o->c.ranks ? p->in.process.rank : p->peer;
     for (int i = 0; i < t->npeers; i++)
-        if (t->peer[i]->known && t->peer[i]->newest.report.process.rank == number) {
+        if (t->peer[i]->known && t->peer[i]->newest.process.rank == number) {
             number++;
             i = -1;
         }
@@ -167,7 +170,7 @@ void yk__telemetry_count_last(const yk_observer *o, int peer, yk_phases_sample *
 /* Call it under the lock. */
 static void publish(const yk_observer *o, yk__peer *p)
 {
-    yk_process *process = &p->newest.report.process;
+    yk_process *process = &p->newest.process;
     if (p->fresh) {
         const int number = number_of(o, p);
         p->newest = p->in;
@@ -175,7 +178,7 @@ static void publish(const yk_observer *o, yk__peer *p)
         p->fresh = false;
         process->rank = number;
         process->joined = p->peer >= o->c.ranks;
-        yk__curve_sample(&p->curve, &p->newest.sample);
+        yk__curve_sample(&p->curve, &p->newest.process.sample);
     }
     process->lost = p->status.lost;
     yk__telemetry_count_last(o, p->peer, &process->phases);
@@ -224,7 +227,7 @@ void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out)
     *out = rank == 0 ? o->curve_here : (yk__curve){0};
     for (int i = 0; rank && i < o->telemetry.npeers; i++) {
         const yk__peer *p = o->telemetry.peer[i];
-        if (p->known && p->newest.report.process.rank == rank)
+        if (p->known && p->newest.process.rank == rank)
             *out = p->curve;
     }
     yk_mutex_unlock(&o->lock);
@@ -293,8 +296,8 @@ yk_status yk__telemetry_receive_last(yk_observer *o)
         }
         yk_mutex_lock(&o->lock);
         p->known = true; /* every rank has a report, with zeros if it was lost too early */
-        p->newest.report.process.rank = i;
-        p->newest.report.process.lost = p->status.lost;
+        p->newest.process.rank = i;
+        p->newest.process.lost = p->status.lost;
         yk_mutex_unlock(&o->lock);
     }
     return st;
@@ -305,23 +308,28 @@ yk_bytes_rate yk__telemetry_rate(const yk_observer *o, const yk_sample *own)
     yk_bytes_rate sum = {own->sent, own->received};
     for (int i = 0; i < o->telemetry.npeers; i++) {
         const yk__peer *p = o->telemetry.peer[i];
-        if (p->known && !p->over && !p->status.lost && p->newest.sample.seconds > 0.0) {
-            sum.sent += p->newest.sample.sent;
-            sum.received += p->newest.sample.received;
+        if (p->known && !p->over && !p->status.lost && p->newest.process.sample.seconds > 0.0) {
+            sum.sent += p->newest.process.sample.sent;
+            sum.received += p->newest.process.sample.received;
         }
     }
     return sum;
 }
 
-yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out)
+yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out)
 {
     const yk__telemetry_state *t = &o->telemetry;
     *n_out = 0;
     yk_mutex_lock(&o->lock);
-    yk__telemetry *all = t->npeers ? malloc((size_t)t->npeers * sizeof *all) : NULL;
+    yk_process *all = malloc(((size_t)t->npeers + 1) * sizeof *all);
+    if (all) {
+        all[0] = *self;
+        all[0].sample = o->history.sample;
+        *n_out = 1;
+    }
     for (int i = 0; all && i < t->npeers; i++)
         if (t->peer[i]->known)
-            all[(*n_out)++] = t->peer[i]->newest;
+            all[(*n_out)++] = t->peer[i]->newest.process;
     yk_mutex_unlock(&o->lock);
     return all;
 }

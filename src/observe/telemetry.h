@@ -6,13 +6,13 @@
  *     rank 0   serving ....... [receive] ................... [receive] ......... receives the last messages
  *                                 \ verdict, progress line, live page, metrics
  *
- * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 4 kB, with
- * its own tag, once a second, counted as YK_PURPOSE_CONTROL. The sampling thread decides when to send; between messages, the
+ * A message has the state of a process (yk_process): phases, steps, examples, bytes by purpose, resources and the latest
+ * sample; about 4 kB, with its own tag, once a second, counted as YK_PURPOSE_CONTROL. The sampling thread decides when to send; between messages, the
  * cost per step is one atomic load. No process waits: a rank whose last message is still in transit skips one, and the chief
  * receives the messages that have arrived. All ranks send: servers, replicas, and workers that joined. The latest message of a
  * lost rank is kept, and the rank is marked as lost.
  *
- * The thread that may use `comm` calls these functions; any thread may call yk__telemetry_copy().
+ * The thread that may use `comm` calls these functions; any thread may call yk__processes().
  */
 #ifndef YK_OBSERVE_TELEMETRY_H
 #define YK_OBSERVE_TELEMETRY_H
@@ -21,10 +21,9 @@
 
 typedef struct {
     uint32_t magic;
-    int number; /* N of its directory worker-N in the run directory; -1: none */
     bool last;
-    yk_rank_report report; /* includes the bytes of the last message */
-    yk_sample sample;      /* the latest; seconds are 0: none yet */
+    /* rank: N of its directory worker-N in the run directory; -1: none. Bytes: include the last message. */
+    yk_process process;
 } yk__telemetry;
 
 /* The resources of a process over time, for the live page. live.c lists the columns of a point in the same order. Bounded: when
@@ -84,8 +83,9 @@ yk_status yk__telemetry_receive_last(yk_observer *o);
 /* On the chief: waits for a message to or from a rank, unless the rank is lost and the job succeeds without it. */
 yk_status yk__telemetry_wait(const yk_observer *o, int rank, yk_op *op, const char *what);
 
-/* The latest telemetry of the other processes, from any thread. The caller frees it. NULL, and *n_out 0: none. */
-yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out);
+/* `self`, then the other processes by their latest telemetry; any thread. The caller frees the list. NULL, and *n_out 0: out of
+ * memory. */
+yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out);
 
 /* The curves of a process by its number; any thread. */
 void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out);

@@ -177,9 +177,9 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
         if (worker < 0)
             snprintf(name, sizeof name, ".");
         else if (o->single_process || of_workers == 1)
-            snprintf(name, sizeof name, "worker-%d", o->number + worker);
+            snprintf(name, sizeof name, "worker-%d", o->base.rank + worker);
         else
-            snprintf(name, sizeof name, "worker-%d-%d", o->number, worker);
+            snprintf(name, sizeof name, "worker-%d-%d", o->base.rank, worker);
         st = yk_events_create(run_dir, name, &b->events[b->n]);
     }
     if (!st && chief)
@@ -275,7 +275,7 @@ static void add_own_resources(yk_observer *o, scalars *s)
     yk_sample now;
     const yk_usage u = yk__observer_usage(o);
     if (yk__observer_sample(o, &now))
-        add_resources(o->number, o->first_of_host ? u.host : NULL, &now, s);
+        add_resources(o->base.rank, o->first_of_host ? u.host : NULL, &now, s);
 }
 
 /* The shares of the phases since the last event; returns their sum in seconds. */
@@ -314,29 +314,23 @@ static void write_run(yk_observer *o, const yk_progress_report *p)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
-    yk_phases_sample all = {0};
-    int n = 0;
-    yk__telemetry *others = o->single_process ? NULL : yk__telemetry_copy(o, &n);
-    const yk_usage self = yk__observer_usage(o);
+    yk_phases_sample sum = {0};
+    int n;
+    const yk_usage usage = yk__observer_usage(o);
+    const yk_process self = yk__self_so_far(o, &usage);
+    yk_process *all = yk__processes(o, &self, &n);
     add_progress(&s, p);
-    add_own_resources(o, &s);
-    write_all(b->events[0], p->step, &s);
-    if (!o->c.server)
-        yk_phases_read_all(o->c.phases, o->c.workers, &all);
     for (int i = 0; i < n; i++) {
-        const yk_process *of = &others[i].report.process;
         for (int k = 0; k < YK_PHASES; k++)
-            all.phase[k] += of->workers > 0 ? of->phases.phase[k] : 0.0;
-        bool seen = !strcmp(of->usage.host, self.host); /* one process of a host writes its interfaces */
-        for (int k = 0; k < i; k++)
-            seen |= !strcmp(of->usage.host, others[k].report.process.usage.host);
-        add_resources(of->rank, seen ? NULL : of->usage.host, &others[i].sample, &s);
+            sum.phase[k] += all[i].workers > 0 ? all[i].phases.phase[k] : 0.0;
+        /* one process of a host writes its interfaces */
+        add_resources(all[i].rank, yk__first_of_host(all, i) ? all[i].usage.host : NULL, &all[i].sample, &s);
         write_all(b->events[0], p->step, &s);
     }
-    if (add_phases(&all, &b->before[0], false, &s) > 0.0)
-        b->before[0] = all;
+    if (add_phases(&sum, &b->before[0], false, &s) > 0.0)
+        b->before[0] = sum;
     write_all(b->events[0], p->step, &s);
-    free(others);
+    free(all);
 }
 
 void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p)

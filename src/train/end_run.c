@@ -67,11 +67,11 @@ static yk_status check_exchange(const yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     for (int i = 0; i < k->ranks; i++) {
-        const yk_rank_report *r = &t->result->report[i];
+        const yk_process *r = &t->result->observation.process[i];
         uint64_t bytes = 0;
         for (int p = 0; p < YK_PURPOSE_CONTROL; p++)
             bytes += r->traffic[p].sent;
-        const uint64_t examples = r->process.phases.examples;
+        const uint64_t examples = r->phases.examples;
         if (!bytes && t->step > t->result->resumed_from && examples)
             return yk_fail(YK_ELOST,
                            "rank %d trained on %llu examples but sent no gradients: the ranks did not train "
@@ -83,15 +83,16 @@ static yk_status check_exchange(const yk__trainer *t)
 
 static void sum_traffic(yk_result *r)
 {
-    for (int i = 0; i < r->nreports; i++) {
-        r->cpu_seconds += r->report[i].cpu_seconds;
+    for (int i = 0; i < r->observation.nprocesses; i++) {
+        const yk_process *of = &r->observation.process[i];
+        r->cpu_seconds += of->cpu_seconds;
         for (int g = 0; g < r->ngroups; g++)
-            r->group[g].values_sent += r->report[i].values_sent[g];
+            r->group[g].values_sent += of->values_sent[g];
         for (int p = 0; p < YK_PURPOSES; p++) {
-            r->traffic[p].sent += r->report[i].traffic[p].sent;
-            r->traffic[p].received += r->report[i].traffic[p].received;
-            r->traffic[p].messages_sent += r->report[i].traffic[p].messages_sent;
-            r->traffic[p].messages_received += r->report[i].traffic[p].messages_received;
+            r->traffic[p].sent += of->traffic[p].sent;
+            r->traffic[p].received += of->traffic[p].received;
+            r->traffic[p].messages_sent += of->traffic[p].messages_sent;
+            r->traffic[p].messages_received += of->traffic[p].messages_received;
         }
     }
 }
@@ -118,14 +119,14 @@ static yk_status gather_reports(yk__trainer *t)
         return YK_OK;
     if (k->server && k->rank == 0)
         copy_server_counters(t);
-    yk_status st = yk_observer_gather(t->observer, &k->rank_lost, &r->report, &r->nreports);
+    yk_status st = yk_observer_gather(t->observer, &k->rank_lost, &r->observation);
     k->rank_lost |= k->joined; /* the job that it joined may have ended */
-    if (st || !r->report)
+    if (st || !r->observation.process)
         return st;
     sum_traffic(r);
     int lost = 0;
-    for (int i = 0; i < r->nreports; i++)
-        lost += r->report[i].process.lost;
+    for (int i = 0; i < r->observation.nprocesses; i++)
+        lost += r->observation.process[i].lost;
     r->lost = lost > r->lost ? lost : r->lost; /* some may be lost after the last step */
     return r->lost ? YK_OK : check_exchange(t);
 }
@@ -180,7 +181,7 @@ static yk_status conclude(yk__trainer *t)
             st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
     }
     if (!st)
-        st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.rank_lost, &r->observation);
+        st = yk_observer_conclude(t->observer, t->cluster.rank_lost, &r->observation);
     return st;
 }
 
@@ -282,10 +283,10 @@ static void save_failure(yk__trainer *t)
         read_progress(yk_observer_run_dir(t->observer), r);
     r->steps = steps > r->steps ? steps : r->steps;
     /* what is known without communication */
-    if (!r->report && !yk_observer_reports(t->observer, &r->report, &r->nreports) && r->report)
+    const bool gathered = r->observation.process;
+    yk_observer_conclude_failed(t->observer, &r->observation);
+    if (!gathered)
         sum_traffic(r);
-    if (!r->observation.nprocesses)
-        yk_observer_conclude_failed(t->observer, r->report, r->nreports, &r->observation);
     yk_result_save_if_missing(t->config, r, chief ? r->run_dir : yk_observer_run_dir(t->observer));
 }
 

@@ -35,7 +35,7 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
 /* Whether the bytes of messages are known. In one process, they are 0. */
 static bool is_traffic_known(const yk_result *r)
 {
-    return r->plan.processes <= 1 || r->report;
+    return r->plan.processes <= 1 || r->observation.job;
 }
 
 static void add_groups(yk_json *j, const yk_result *r)
@@ -163,7 +163,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     }
     yk_json_int_or_null(j, "bytes_sent", is_traffic_known(r), sent);
     yk_json_int_or_null(j, "bytes_received", is_traffic_known(r), received);
-    if (r->report)
+    if (r->observation.job)
         yk_traffic_json(j, "traffic", r->traffic);
     else
         yk_json_null(j, "traffic");
@@ -174,8 +174,8 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     for (int i = 0; i < r->observation.nprocesses; i++) /* the largest, as in "processes" */
         rss = fmax(rss, r->observation.process[i].usage.memory.peak);
     yk_json_int_or_null(j, "peak_rss_bytes", rss > 0.0, (uint64_t)rss);
-    yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : (double)NAN);
-    yk_observation_json(j, &r->observation, r->report);
+    yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->observation.job ? r->cpu_seconds : cpu : (double)NAN);
+    yk_observation_json(j, &r->observation);
     yk_json_bool(j, "interrupted", r->interrupted);
     yk_json_bool(j, "diverged", r->status == YK_EDIVERGED);
     YK_JSON_TEXTS(j, {"run", r->run_dir}, {"checkpoint", r->checkpoint});

@@ -278,7 +278,6 @@ void yk_result_fini(yk_result *r)
     free(r->checkpoint);
     free(r->run_dir);
     free(r->error);
-    yk_free(r->report);
     free(r->description);
     free(r->profile);
     yk_eval_metrics_fini(&r->metrics);

@@ -71,8 +71,6 @@ typedef struct {
     yk_plan plan;
     int ngroups; /* 0: not known. plan.group[] says how each is trained */
     yk_group_result group[YK_MAX_GROUPS];
-    yk_rank_report *report; /* [nreports] the ranks, then workers that joined; NULL: none */
-    int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks */
     double cpu_seconds;              /* the same */
     uint64_t late, late_examples;    /* gradients that were dropped; their examples, unless reassigned */

@@ -3,8 +3,6 @@ extern yk_observer_config config;
 extern yk_evaluation evaluation;
 extern yk_outcome outcome;
 extern yk_observation observation;
-extern yk_rank_report *reports;
 extern uint64_t steps;
 extern double loss;
 extern bool lost;
-extern int n;
