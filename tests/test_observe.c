@@ -141,6 +141,7 @@ static yk_status steps(yk_observer *o, run *r, yk_phases *p)
     yk_phases_end(p);
     yk_evaluation e = {.train_loss = 0.25, .tested = true, .accuracy = 0.75, .auc = (double)NAN};
     position_of(r, &e.at);
+    e.seconds = yk__observer_seconds(o);
     return o->c.rank ? YK_OK : yk_observer_evaluated(o, &e);
 }
 
@@ -225,7 +226,7 @@ static yk_status observed_rank(void *context, int rank)
     const yk_observer_config config = {.config = &c,
                                        .plan = &plan,
                                        .model = model,
-                                       .optim = &optim,
+                                       .optim = {&optim},
                                        .comm = comm,
                                        .rank = rank,
                                        .ranks = 2,

@@ -115,29 +115,16 @@ typedef struct {
     uint64_t network; /* yk_network_id() */
 } location;
 
-static bool same_host(const location *a, const location *b)
-{
-    return strcmp(a->host, b->host) == 0;
-}
-
-static bool is_first_of_host(const location *all, int rank)
-{
-    for (int k = 0; k < rank; k++)
-        if (same_host(&all[k], &all[rank]))
-            return false;
-    return true;
-}
-
 /* Numbers the hosts in the order of their ranks. */
 static yk_status number_hosts(yk_observer *o, const location *all)
 {
     int hosts = 0;
     o->host_of = yk_alloc((size_t)o->c.ranks, sizeof *o->host_of, "the hosts of the ranks");
     for (int i = 0; o->host_of && i < o->c.ranks; i++) {
-        o->host_of[i] = is_first_of_host(all, i) ? hosts++ : -1;
-        for (int k = 0; o->host_of[i] < 0; k++)
-            if (same_host(&all[k], &all[i]))
-                o->host_of[i] = o->host_of[k];
+        int first = 0; /* the first rank on this host */
+        while (strcmp(all[first].host, all[i].host))
+            first++;
+        o->host_of[i] = first < i ? o->host_of[first] : hosts++;
     }
     o->base.host = o->host_of ? o->host_of[o->c.rank] : -1;
     return o->host_of ? YK_OK : YK_ESYSTEM;
@@ -145,26 +132,26 @@ static yk_status number_hosts(yk_observer *o, const location *all)
 
 /* All ranks measure the round trip to the chief, for its clock. One rank of each host measures the rate of the link to the
  * chief, and to the first other host: if only the links to the chief are slow, its own link is. */
-static yk_status probe_hosts(yk_observer *o, const location *all, char *buf)
+static yk_status probe_hosts(yk_observer *o, char *buf)
 {
     yk_status st = YK_OK;
-    int other = 1;
+    int other = 0, hosts = 1; /* other: the first rank on another host than the chief */
     probe_times t;
     int64_t ignored;
-    while (other < o->c.ranks && same_host(&all[other], &all[0]))
-        other++;
     for (int i = 1; !st && i < o->c.ranks; i++) {
-        const bool first = is_first_of_host(all, i);
+        const bool first = o->host_of[i] == hosts;
+        hosts += first;
         if (o->c.rank == 0 || o->c.rank == i)
             st = probe(o, i, 0, first, buf, &t, &o->clock_offset);
         if (!st && o->c.rank == i) {
             o->base.round_trip = t.best[SMALL];
             o->base.link_rate = first ? rate_of(&t) : 0.0;
         }
-        if (!st && first && i > other && (o->c.rank == i || o->c.rank == other))
+        if (!st && first && other && (o->c.rank == i || o->c.rank == other))
             st = probe(o, i, other, true, buf, &t, &ignored);
-        if (!st && first && i > other && o->c.rank == i)
+        if (!st && first && other && o->c.rank == i)
             o->base.peer_rate = rate_of(&t);
+        other = first && !other ? i : other;
     }
     return st;
 }
@@ -182,7 +169,7 @@ static yk_status probe_all(yk_observer *o)
     if (!st)
         st = number_hosts(o, all);
     if (!st)
-        st = probe_hosts(o, all, buf);
+        st = probe_hosts(o, buf);
     o->first_of_host = true;
     for (int i = 0; !st && i < o->c.rank; i++)
         o->first_of_host &= all[i].network != all[o->c.rank].network;

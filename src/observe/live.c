@@ -7,63 +7,33 @@
 
 /* ---- status.json ---- */
 
-/* A row of the table of workers: a worker of this process, or a process of the job. */
-typedef struct {
-    char name[32], label[16]; /* on the page; in metrics */
-    const char *role;         /* NULL: a thread */
-    yk_process process;       /* of a thread: only its number and its phases */
-    yk__curve curve;          /* of a process */
-} row;
-
-/* The threads of one process; or the chief, and the other ranks by their telemetry. The caller frees it. NULL: out of
- * memory. */
-static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
+/* The processes of the job; in one process, its threads, which have a number and phases only. The caller frees the list. NULL: out
+ * of memory. */
+static yk_process *list_workers(yk_observer *o, const yk__history *h, int *n_out)
 {
-    int processes;
     const yk_process self = yk__self_so_far(o, &h->usage);
-    yk_process *all = yk__processes(o, &self, &processes);
-    const int n = o->single_process ? o->c.workers : processes;
-    row *rows = all ? calloc((size_t)n, sizeof *rows) : NULL;
-    for (int i = 0; rows && i < n; i++) {
-        row *r = &rows[i];
-        if (o->single_process) {
-            r->process.rank = i;
-            yk_phases_read(&o->c.phases[i], &r->process.phases);
-        } else {
-            r->process = all[i];
-            r->role = r->process.workers > 0 ? "worker" : "server";
-            yk__telemetry_curve(o, r->process.rank, &r->curve);
-        }
-        snprintf(r->name, sizeof r->name, "%s %d", o->single_process ? "worker" : "rank", r->process.rank);
-        snprintf(r->label, sizeof r->label, "%d", r->process.rank);
+    if (!o->single_process)
+        return yk__processes(o, &self, n_out);
+    yk_process *threads = calloc((size_t)o->c.workers, sizeof *threads);
+    for (int i = 0; threads && i < o->c.workers; i++) {
+        threads[i] = (yk_process){.rank = i, .workers = 1};
+        yk_phases_read(&o->c.phases[i], &threads[i].phases);
     }
-    *n_out = n;
-    free(all);
-    return rows;
+    *n_out = o->c.workers;
+    return threads;
 }
 
-/* What a process sampled. */
-static double sampled(const row *r, double value)
+/* What a process sampled; NaN: nothing yet. */
+static double sampled(const yk_process *p, double value)
 {
-    return r->process.sample.seconds > 0.0 ? value : (double)NAN;
+    return p->sample.seconds > 0.0 ? value : (double)NAN;
 }
 
-/* What a process counted. */
-static double counted(const row *r, uint64_t value)
+static double rate_of_worker(const yk_process *p)
 {
-    return r->role ? (double)value : (double)NAN;
-}
-
-static bool trains(const row *r)
-{
-    return !r->role || r->role[0] == 'w';
-}
-
-static double rate_of_row(const row *r)
-{
-    const yk_phases_sample *l = &r->process.phases;
+    const yk_phases_sample *l = &p->phases;
     const double trained = l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
-    return trains(r) && trained > 0.0 ? (double)l->examples / trained : (double)NAN;
+    return p->workers && trained > 0.0 ? (double)l->examples / trained : (double)NAN;
 }
 
 /* The columns of a table of doubles, each an array. */
@@ -83,33 +53,39 @@ static void put_columns(yk_json *j, const char *name, const char *const *columns
 }
 
 /* Each process, and the mean of their phases. */
-static void put_processes(yk_json *j, const row *rows, int n)
+static void put_processes(yk_observer *o, yk_json *j, const yk_process *all, int n)
 {
     static const char *const curves[] = {"seconds", "cpu", "rss", "sent", "received", NULL};
+    const bool job = !o->single_process;
     yk_json_array(j, "processes");
     double sum[YK_PHASES] = {0}, seconds = 0.0;
-    for (const row *r = rows; r < rows + n; r++) {
-        const yk_process *p = &r->process;
+    for (const yk_process *p = all; p < all + n; p++) {
         const yk_phases_sample *l = &p->phases;
+        const double none = (double)NAN;
+        char name[32];
+        snprintf(name, sizeof name, "%s %d", job ? "rank" : "worker", p->rank);
         yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"name", r->name}, {"role", r->role});
+        YK_JSON_TEXTS(j, {"name", name}, {"role", !job ? NULL : p->workers ? "worker" : "server"});
         yk_json_bool(j, "joined", p->joined);
         yk_json_bool(j, "lost", p->lost);
-        YK_JSON_REALS(j, {"cpu", sampled(r, r->process.sample.cpu)},
-                      {"rss", sampled(r, r->process.sample.rss)}, {"bytes_sent", counted(r, p->bytes_sent)},
-                      {"bytes_received", counted(r, p->bytes_received)},
-                      {"sent_rate", sampled(r, r->process.sample.sent)},
-                      {"received_rate", sampled(r, r->process.sample.received)});
+        YK_JSON_REALS(j, {"cpu", sampled(p, p->sample.cpu)}, {"rss", sampled(p, p->sample.rss)},
+                      {"bytes_sent", job ? (double)p->bytes_sent : none},
+                      {"bytes_received", job ? (double)p->bytes_received : none},
+                      {"sent_rate", sampled(p, p->sample.sent)},
+                      {"received_rate", sampled(p, p->sample.received)});
         YK_JSON_INTS(j, {"steps", l->steps}, {"examples", l->examples});
-        yk_json_real(j, "examples_per_second", rate_of_row(r));
-        yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
-        yk__process_phases_json(j, p, !trains(r));
-        if (r->role)
-            put_columns(j, "curves", curves, r->curve.point, r->curve.n);
+        yk_json_real(j, "examples_per_second", rate_of_worker(p));
+        yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : none);
+        yk__process_phases_json(j, p, !p->workers);
+        if (job) {
+            yk__curve curve;
+            yk__telemetry_curve(o, p->rank, &curve);
+            put_columns(j, "curves", curves, curve.point, curve.n);
+        }
         yk_json_end(j);
-        for (int k = 0; trains(r) && k < YK_PHASES; k++)
+        for (int k = 0; p->workers && k < YK_PHASES; k++)
             sum[k] += l->phase[k];
-        seconds += trains(r) ? l->seconds : 0.0;
+        seconds += p->workers ? l->seconds : 0.0;
     }
     yk_json_end(j);
     yk_phases_json(j, sum, seconds, false);
@@ -133,40 +109,40 @@ static double seconds_of(const yk_observer *o, const yk__history *h)
 
 /* Examples per second while training, without evaluations and checkpoints, of all workers together: the same as in the
  * summary and, for each worker, in the table. */
-static double rate_of(const yk__history *h, const row *r, int n)
+static double rate_of(const yk__history *h, const yk_process *all, int n)
 {
     double sum = 0.0;
     for (int i = 0; i < n; i++)
-        sum += fmax(rate_of_row(&r[i]), 0.0); /* fmax() ignores NaN */
+        sum += fmax(rate_of_worker(&all[i]), 0.0); /* fmax() ignores NaN */
     return h->end.state ? h->end.examples_per_second : sum > 0.0 ? sum : (double)NAN;
 }
 
 /* Steps per second over the same time. */
-static double step_rate_of(const yk__history *h, const row *r, int n)
+static double step_rate_of(const yk__history *h, const yk_process *all, int n)
 {
     const yk_progress_report *p = &h->progress;
-    return h->end.state ? p->steps_per_second : rate_of(h, r, n) * (double)p->step / (double)p->examples;
+    return h->end.state ? p->steps_per_second : rate_of(h, all, n) * (double)p->step / (double)p->examples;
 }
 
 /* NULL: the model does not have both keyed and dense parameters, or they have the same optimizer. */
 static const char *dense_optimizer(const yk_observer *o)
 {
-    const yk_optim_config *dense = o->c.dense_optim;
-    return dense && dense->kind != o->c.optim->kind ? yk_optim_rule_of(dense->kind)->name : NULL;
+    const yk_optim_config *dense = o->c.optim[1];
+    return dense && dense->kind != o->c.optim[0]->kind ? yk_optim_rule_of(dense->kind)->name : NULL;
 }
 
-static char *status(yk_observer *o, const yk__history *h, const row *rows, int n)
+static char *status(yk_observer *o, const yk__history *h, const yk_process *all, int n)
 {
     const yk_config *c = o->c.config;
     const yk_plan *plan = o->c.plan;
     const yk_progress_report *p = &h->progress;
     const yk_verdict *v = h->judged ? &h->verdict : NULL;
-    yk_json all = {.digits = 6}, *j = &all;
+    yk_json text = {.digits = 6}, *j = &text;
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
                   {"mode", plan->synchronous ? "synchronous" : "asynchronous"});
     YK_JSON_INTS(j, {"workers", plan->workers}, {"batch", plan->batch});
-    YK_JSON_TEXTS(j, {"optimizer", yk_optim_rule_of(o->c.optim->kind)->name},
+    YK_JSON_TEXTS(j, {"optimizer", yk_optim_rule_of(o->c.optim[0]->kind)->name},
                   {"dense_optimizer", dense_optimizer(o)});
     yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "localhost");
     yk_json_int(j, "cores", yk_cores());
@@ -183,13 +159,12 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
                   {"validation_loss", h->tested.validation_loss}, {"test_accuracy", h->tested.accuracy},
                   {"test_auc", h->tested.auc}, {"majority_accuracy", h->tested.majority_accuracy},
                   {"best_loss", o->c.best_loss}, {"best_auc", o->c.best_auc},
-                  {"examples_per_second", rate_of(h, rows, n)},
-                  {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->learning_rate},
-                  {"dense_learning_rate", p->dense_learning_rate});
+                  {"examples_per_second", rate_of(h, all, n)}, {"steps_per_second", step_rate_of(h, all, n)},
+                  {"learning_rate", p->rate[0]}, {"dense_learning_rate", p->rate[1]});
     YK_JSON_TEXTS(j, {"verdict", v ? v->text : NULL}, {"advice", v ? v->advice : NULL},
                   {"bottleneck", v ? yk_verdict_name(v->kind) : NULL});
     yk_json_real(j, "share", v ? v->share : (double)NAN);
-    put_processes(j, rows, n);
+    put_processes(o, j, all, n);
     put_history(j, h);
     yk_json_end(j);
     return yk_json_take(j);
@@ -205,34 +180,39 @@ static void one(yk_prom *p, const char *name, const char *help, double value)
     yk_prom_sample(p, NULL, value);
 }
 
-static void metrics_of_workers(yk_prom *p, const row *rows, int n)
+static void metrics_of_workers(yk_prom *p, const yk_process *all, int n, bool job)
 {
+    char label[16];
 #define EACH(who, name, help, value)                                                                         \
     yk_prom_family(p, name, help);                                                                           \
-    for (const row *r = rows; r < rows + n; r++)                                                             \
-        if (who)                                                                                             \
-    yk_prom_sample(p, LABELS("worker", r->label), (double)(value))
-    EACH(trains(r), "yoke_worker_steps_total", "Steps of a worker.", r->process.phases.steps);
-    EACH(trains(r), "yoke_worker_examples_total", "Examples that a worker used.", r->process.phases.examples);
-    EACH(trains(r), "yoke_worker_last_total", "Barriers at which a worker was last.", r->process.phases.last);
+    for (const yk_process *w = all; w < all + n; w++)                                                        \
+        if (who) {                                                                                           \
+            snprintf(label, sizeof label, "%d", w->rank);                                                    \
+            yk_prom_sample(p, LABELS("worker", label), (double)(value));                                     \
+        }
+    EACH(w->workers, "yoke_worker_steps_total", "Steps of a worker.", w->phases.steps);
+    EACH(w->workers, "yoke_worker_examples_total", "Examples that a worker used.", w->phases.examples);
+    EACH(w->workers, "yoke_worker_last_total", "Barriers at which a worker was last.", w->phases.last);
     yk_prom_family(p, "yoke_worker_phase_seconds_total", "Time of a worker by phase.");
-    for (const row *r = rows; r < rows + n; r++)
+    for (const yk_process *w = all; w < all + n; w++) {
+        snprintf(label, sizeof label, "%d", w->rank);
         for (int k = 0; k < YK_PHASES; k++)
-            if (yk_phase_applies((yk_phase)k, !trains(r)))
-                yk_prom_sample(p, LABELS("worker", r->label, "phase", yk_phase_name((yk_phase)k)),
-                               r->process.phases.phase[k]);
-    if (!n || !rows[0].role)
+            if (yk_phase_applies((yk_phase)k, !w->workers))
+                yk_prom_sample(p, LABELS("worker", label, "phase", yk_phase_name((yk_phase)k)),
+                               w->phases.phase[k]);
+    }
+    if (!job)
         return;
-    EACH(true, "yoke_worker_lost", "1 if the rank is lost.", r->process.lost);
-    EACH(true, "yoke_worker_joined", "1 if the process joined the running job.", r->process.joined);
-    EACH(true, "yoke_worker_cpu_cores", "Cores that a rank uses.", sampled(r, r->process.sample.cpu));
-    EACH(true, "yoke_worker_resident_bytes", "Resident memory of a rank.", sampled(r, r->process.sample.rss));
-    EACH(true, "yoke_worker_sent_bytes_total", "Bytes that a rank sent.", r->process.bytes_sent);
-    EACH(true, "yoke_worker_received_bytes_total", "Bytes that a rank received.", r->process.bytes_received);
+    EACH(true, "yoke_worker_lost", "1 if the rank is lost.", w->lost);
+    EACH(true, "yoke_worker_joined", "1 if the process joined the running job.", w->joined);
+    EACH(true, "yoke_worker_cpu_cores", "Cores that a rank uses.", sampled(w, w->sample.cpu));
+    EACH(true, "yoke_worker_resident_bytes", "Resident memory of a rank.", sampled(w, w->sample.rss));
+    EACH(true, "yoke_worker_sent_bytes_total", "Bytes that a rank sent.", w->bytes_sent);
+    EACH(true, "yoke_worker_received_bytes_total", "Bytes that a rank received.", w->bytes_received);
     EACH(true, "yoke_worker_sent_bytes_per_second", "Bytes per second that a rank sends.",
-         sampled(r, r->process.sample.sent));
+         sampled(w, w->sample.sent));
     EACH(true, "yoke_worker_received_bytes_per_second", "Bytes per second that a rank receives.",
-         sampled(r, r->process.sample.received));
+         sampled(w, w->sample.received));
 #undef EACH
 }
 
@@ -265,7 +245,7 @@ static void metrics_of_resources(yk_prom *p, const yk__history *h)
                        k == (int)h->verdict.kind ? h->verdict.share : 0.0);
 }
 
-static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int n)
+static char *metrics(yk_observer *o, const yk__history *h, const yk_process *all, int n)
 {
     const yk_config *c = o->c.config;
     const yk_plan *plan = o->c.plan;
@@ -276,7 +256,7 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
                    1.0);
     int workers = 0;
     for (int i = 0; i < n; i++)
-        workers += trains(&rows[i]) && !rows[i].process.lost;
+        workers += all[i].workers && !all[i].lost;
     one(&p, "yoke_workers", "Workers that are not lost.", workers);
     one(&p, "yoke_running", "1 during the run, 0 after its end.", !h->end.state);
     one(&p, "yoke_seconds", "Seconds since the run began.", seconds_of(o, h));
@@ -284,7 +264,7 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     one(&p, "yoke_steps_total", "Steps of the run.", (double)at->step);
     one(&p, "yoke_examples_total", "Examples of the run.", (double)at->examples);
     one(&p, "yoke_examples_per_second", "Examples per second while training, since the start.",
-        rate_of(h, rows, n));
+        rate_of(h, all, n));
     one(&p, "yoke_epoch", "Epochs, including the fraction of the current one.", at->epoch);
     one(&p, "yoke_loss", "Recent training loss.", at->loss);
     one(&p, "yoke_test_loss", "Loss of the last evaluation.", h->tested.test_loss);
@@ -296,11 +276,10 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
         h->tested.majority_accuracy);
     one(&p, "yoke_best_loss", "The lowest loss that any model can reach on the test set.", o->c.best_loss);
     one(&p, "yoke_best_auc", "The highest AUC that any model can reach on the test set.", o->c.best_auc);
-    one(&p, "yoke_learning_rate", "Current learning rate.", at->learning_rate);
-    if (isfinite(at->dense_learning_rate))
-        one(&p, "yoke_dense_learning_rate", "Current learning rate of the dense parameters.",
-            at->dense_learning_rate);
-    metrics_of_workers(&p, rows, n);
+    one(&p, "yoke_learning_rate", "Current learning rate.", at->rate[0]);
+    if (isfinite(at->rate[1]))
+        one(&p, "yoke_dense_learning_rate", "Current learning rate of the dense parameters.", at->rate[1]);
+    metrics_of_workers(&p, all, n, !o->single_process);
     metrics_of_resources(&p, h);
     return yk_prom_take(&p);
 }
@@ -308,7 +287,8 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
 /* ---- the server ---- */
 
 /* `make`: status() or metrics(). */
-static char *document(yk_observer *o, char *(*make)(yk_observer *, const yk__history *, const row *, int))
+static char *document(yk_observer *o,
+                      char *(*make)(yk_observer *, const yk__history *, const yk_process *, int))
 {
     yk__history *h = malloc(sizeof *h); /* a copy, so that the lock is held only briefly */
     int n;
@@ -320,14 +300,14 @@ static char *document(yk_observer *o, char *(*make)(yk_observer *, const yk__his
     yk_mutex_unlock(&o->lock);
     if (h->end.error)
         h->end.error = h->error; /* of the copy */
-    row *rows = rows_of(o, h, &n);
-    if (rows)
-        out = make(o, h, rows, n);
+    yk_process *all = list_workers(o, h, &n);
+    if (all)
+        out = make(o, h, all, n);
     if (out && make == status) {
         atomic_store(&o->page_seen, yk_now());
         atomic_store(&o->end_seen, h->end.state != NULL);
     }
-    free(rows);
+    free(all);
     free(h);
     return out;
 }

@@ -18,8 +18,8 @@
 
 static const char name[] = "metrics.jsonl";
 enum { EVALUATIONS = 1000, BESTS = 6 };
-static const char *const keyed_rates[YK_MAX_GROUPS - 1] = {"learning_rate_2", "learning_rate_3",
-                                                           "learning_rate_4"};
+const char *const yk__rate_names[YK_RATES] = {"learning_rate", "dense_learning_rate", "learning_rate_2",
+                                              "learning_rate_3", "learning_rate_4"};
 static const double rate_seconds = 0.2, measure_every = 0.5, flush_every = 0.2; /* seconds */
 
 /* A moment that rates and losses are computed from. */
@@ -29,11 +29,6 @@ typedef struct {
     double loss;
 } mark;
 
-typedef struct {
-    yk_evaluation e;
-    double seconds; /* of the run */
-} evaluation;
-
 struct yk__metrics {
     yk_file *file;  /* NULL: nothing is written */
     bool evaluated; /* the file already has the evaluation of the step that the run was resumed from */
@@ -41,12 +36,12 @@ struct yk__metrics {
     yk_json line;
     /* times: of the last flush; of the last event with resources and phases; 0: not yet */
     double flushed, measured;
-    double accuracy;              /* of the last test; NaN: none yet */
-    evaluation last, best[BESTS]; /* the last one; the best ones by loss, accuracy and AUC of each set */
-    double best_value[BESTS];     /* higher is better */
-    bool has_evaluation;          /* written by this process */
-    uint64_t evaluation_step;     /* of the last one written */
-    mark shown, written;          /* the last progress line; the last train line */
+    double accuracy;                 /* of the last test; NaN: none yet */
+    yk_evaluation last, best[BESTS]; /* the last one; the best ones by loss, accuracy and AUC of each set */
+    double best_value[BESTS];        /* higher is better */
+    bool has_evaluation;             /* written by this process */
+    uint64_t evaluation_step;        /* of the last one written */
+    mark shown, written;             /* the last progress line; the last train line */
     /* The rates of a train line are measured since `from`, at least rate_seconds earlier. `then` is the next `from`. */
     mark from, then;
 };
@@ -181,13 +176,12 @@ static void show(yk_observer *o, const yk_progress_report *p)
 
 /* ---- lines of evaluations ---- */
 
-static yk_status write_evaluation(yk_observer *o, const evaluation *w, bool late)
+static yk_status write_evaluation(yk_observer *o, const yk_evaluation *e, bool late)
 {
     yk__metrics *m = o->metrics;
-    const yk_evaluation *e = &w->e;
     m->has_evaluation = true;
     m->evaluation_step = e->at.step;
-    begin_line(o, "eval", &e->at, w->seconds);
+    begin_line(o, "eval", &e->at, e->seconds);
     yk_json_real(&m->line, "train_loss", e->train_loss);
     if (e->tested)
         YK_JSON_REALS(&m->line, {"test_loss", e->test_loss}, {"test_accuracy", e->accuracy},
@@ -199,15 +193,14 @@ static yk_status write_evaluation(yk_observer *o, const evaluation *w, bool late
     return st ? st : written;
 }
 
-static void compare_with_best(yk__metrics *m, const evaluation *w)
+static void compare_with_best(yk__metrics *m, const yk_evaluation *e)
 {
-    const yk_evaluation *e = &w->e;
     const double value[BESTS] = {-e->test_loss,          e->accuracy,      e->auc, -e->validation_loss,
                                  e->validation_accuracy, e->validation_auc};
     for (int i = 0; i < BESTS; i++)
-        if ((i < BESTS / 2 ? e->tested : e->validated) && value[i] > m->best_value[i]) {
+        if (value[i] > m->best_value[i]) {
             m->best_value[i] = value[i];
-            m->best[i] = *w;
+            m->best[i] = *e;
         }
 }
 
@@ -216,13 +209,13 @@ static yk_status write_skipped(yk_observer *o, bool end)
 {
     yk__metrics *m = o->metrics;
     for (yk_status st = YK_OK;;) {
-        const evaluation *next = NULL;
+        const yk_evaluation *next = NULL;
         for (int i = 0; i < BESTS + end; i++) {
-            const evaluation *w = i < BESTS ? &m->best[i] : &m->last;
-            if (w->e.at.step > m->evaluation_step && (!next || w->e.at.step < next->e.at.step))
-                next = w;
+            const yk_evaluation *e = i < BESTS ? &m->best[i] : &m->last;
+            if (e->at.step > m->evaluation_step && (!next || e->at.step < next->at.step))
+                next = e;
         }
-        if (!next || (!end && next->e.at.step == m->last.e.at.step) || (st = write_evaluation(o, next, true)))
+        if (!next || (!end && next->at.step == m->last.at.step) || (st = write_evaluation(o, next, true)))
             return st;
     }
 }
@@ -234,13 +227,11 @@ static mark mark_of(const yk_run_position *at, double now)
     return (mark){now, at->step, at->examples, at->trained_examples, at->trained_loss};
 }
 
-/* The learning rate of another group. NaN: there is none, or it is always the same as that of `optim`. */
-static double other_rate_at(const yk_observer *o, const yk_optim_config *a, uint64_t step)
+/* Whether two learning rates are always the same. */
+static bool same_rate(const yk_optim_config *a, const yk_optim_config *b)
 {
-    const yk_optim_config *b = o->c.optim;
-    const bool same = !a || (a->lr == b->lr && a->schedule == b->schedule && a->lr_decay == b->lr_decay &&
-                             a->warm_up == b->warm_up);
-    return same ? (double)NAN : (double)yk_optim_at(a, step).lr;
+    return a->lr == b->lr && a->schedule == b->schedule && a->lr_decay == b->lr_decay &&
+           a->warm_up == b->warm_up;
 }
 
 /* The progress since `from`, with rates since `rates`. */
@@ -255,11 +246,12 @@ static yk_progress_report progress_since(const yk_observer *o, const yk_run_posi
                             .examples_per_second = (double)(at->examples - rates->examples) / seconds,
                             .steps_per_second = (double)(at->step - rates->step) / seconds,
                             .epoch = yk_epochs_done(at),
-                            .seconds_left = seconds_left(o, at),
-                            .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr,
-                            .dense_learning_rate = other_rate_at(o, o->c.dense_optim, at->step)};
-    for (int g = 0; g < YK_MAX_GROUPS - 1; g++)
-        p.keyed_rate[g] = other_rate_at(o, o->c.keyed_optim[g], at->step);
+                            .seconds_left = seconds_left(o, at)};
+    for (int g = 0; g < YK_RATES; g++) {
+        const yk_optim_config *c = o->c.optim[g];
+        p.rate[g] =
+            c && (!g || !same_rate(c, o->c.optim[0])) ? (double)yk_optim_at(c, at->step).lr : (double)NAN;
+    }
     return p;
 }
 
@@ -281,12 +273,10 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
     const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= measure_every;
     begin_line(o, "train", at, yk__observer_seconds(o));
     YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.examples_per_second},
-                  {"steps_per_second", p.steps_per_second}, {"learning_rate", p.learning_rate});
-    if (isfinite(p.dense_learning_rate))
-        yk_json_real(&m->line, "dense_learning_rate", p.dense_learning_rate);
-    for (int g = 0; g < YK_MAX_GROUPS - 1; g++)
-        if (isfinite(p.keyed_rate[g]))
-            yk_json_real(&m->line, keyed_rates[g], p.keyed_rate[g]);
+                  {"steps_per_second", p.steps_per_second});
+    for (int g = 0; g < YK_RATES; g++)
+        if (isfinite(p.rate[g]))
+            yk_json_real(&m->line, yk__rate_names[g], p.rate[g]);
     if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
         yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
         yk_json_real(&m->line, "share", v.share);
@@ -344,7 +334,6 @@ yk_status yk__metrics_close(yk_observer *o)
 /* Adds a point to the curve of evaluations, for warnings. */
 static void add_to_curve(yk_observer *o, const yk_evaluation *e)
 {
-    const double nan = (double)NAN;
     const uint64_t since = o->ncurve ? o->curve_steps : o->c.resumed_from,
                    before = o->ncurve ? o->curve_examples : o->c.earlier_examples;
     if (o->ncurve && e->at.step == o->curve_steps)
@@ -357,8 +346,8 @@ static void add_to_curve(yk_observer *o, const yk_evaluation *e)
     }
     o->curve[o->ncurve++] = (yk_curve_point){.epoch = yk_epochs_done(&e->at),
                                              .train_loss = e->train_loss,
-                                             .test_loss = e->tested ? e->test_loss : nan,
-                                             .accuracy = e->tested ? e->accuracy : nan,
+                                             .test_loss = e->test_loss,
+                                             .accuracy = e->accuracy,
                                              .steps = e->at.step - since,
                                              .examples = e->at.examples - before};
     o->curve_steps = e->at.step;
@@ -386,11 +375,11 @@ static void print_evaluation(const yk_evaluation *e)
         snprintf(held, sizeof held, "validation loss %.4f%s", e->validation_loss, e->tested ? ", " : "");
     if (e->tested)
         snprintf(test, sizeof test, "test loss %.4f", e->test_loss);
-    if (e->tested && isfinite(e->accuracy)) {
+    if (isfinite(e->accuracy)) {
         snprintf(test + strlen(test), sizeof test - strlen(test), ", accuracy %.2f %%", 100.0 * e->accuracy);
         snprintf(majority, sizeof majority, " (majority class: %.2f %%)", 100.0 * e->majority_accuracy);
     }
-    if (e->tested && isfinite(e->auc))
+    if (isfinite(e->auc))
         snprintf(auc, sizeof auc, ", AUC %.4f", e->auc);
     for (int i = 0; snprintf(line, sizeof line, "step %llu%s: %s%s%s%s%s", (unsigned long long)e->at.step,
                              epoch, trained, held, test, majority, auc) > max &&
@@ -403,7 +392,6 @@ static void print_evaluation(const yk_evaluation *e)
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__metrics *m = o->metrics;
-    const evaluation now = {*e, yk__observer_seconds(o)};
     if (e->at.step) /* the evaluation before the first step is only for the curves */
         print_evaluation(e);
     yk__observer_test(o, e);
@@ -411,12 +399,12 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;
-    compare_with_best(m, &now);
-    m->last = now;
+    compare_with_best(m, e);
+    m->last = *e;
     if (m->has_evaluation && e->at.step - m->evaluation_step < e->at.step / EVALUATIONS)
         return YK_OK;
     const yk_status st = write_skipped(o, false);
-    return st ? st : write_evaluation(o, &now, false);
+    return st ? st : write_evaluation(o, e, false);
 }
 
 /* ---- reading ---- */

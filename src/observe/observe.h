@@ -55,14 +55,16 @@ typedef struct {
 /* Epochs, including the fraction of the current one; NaN: not known. Examples of late gradients count. */
 double yk_epochs_done(const yk_run_position *at);
 
+/* Groups with learning rates of their own: the first keyed group (without one, the first dense group), the dense groups beside
+ * it, and the second, third, ... keyed group. */
+enum { YK_RATES = YK_MAX_GROUPS + 1 };
+
 /* Progress since the last report. A number that is not known is NaN. */
 typedef struct {
     uint64_t step, examples;
-    double epoch, loss, examples_per_second, steps_per_second, seconds_left, learning_rate;
-    double dense_learning_rate; /* NaN: no dense parameters beside keyed ones, or the same rate */
-    /* of the second, third, ... keyed group; NaN: none, or the same rate */
-    double keyed_rate[YK_MAX_GROUPS - 1];
-    const char *text; /* the progress line; NULL: it is not shown */
+    double epoch, loss, examples_per_second, steps_per_second, seconds_left;
+    double rate[YK_RATES]; /* learning rates; NaN: no such group, or the same rate as the first */
+    const char *text;      /* the progress line; NULL: it is not shown */
 } yk_progress_report;
 
 /* The staleness of gradients: updates of other workers between the pull and the push. */
@@ -85,21 +87,18 @@ typedef struct {
     const yk_config *config;
     const yk_plan *plan;
     const yk_model *model;
-    const yk_optim_config *optim;       /* of the keyed groups, if the model has any */
-    const yk_optim_config *dense_optim; /* of the dense groups beside them; NULL: none */
-    /* of the second, third, ... keyed group; NULL: none */
-    const yk_optim_config *keyed_optim[YK_MAX_GROUPS - 1];
-    yk_comm *comm;       /* NULL: one process */
-    int rank, ranks;     /* rank: 0 only for the chief */
-    int chief;           /* the peer number of the chief */
-    bool server;         /* this process is a parameter server */
-    bool joined;         /* it joined a running job (config->join) */
-    bool streamed;       /* the data is read again in each epoch */
-    int workers;         /* of this process: threads that train; 1 for a server */
-    yk_phases *phases;   /* [workers] */
-    yk_phases *serving;  /* of the thread that serves a shard beside them; NULL: none */
-    const char *run_dir; /* of the chief; NULL: nothing is written */
-    yk_http *http;       /* of the chief; stopped before the observer is freed; NULL: none */
+    const yk_optim_config *optim[YK_RATES]; /* NULL: no such group */
+    yk_comm *comm;                          /* NULL: one process */
+    int rank, ranks;                        /* rank: 0 only for the chief */
+    int chief;                              /* the peer number of the chief */
+    bool server;                            /* this process is a parameter server */
+    bool joined;                            /* it joined a running job (config->join) */
+    bool streamed;                          /* the data is read again in each epoch */
+    int workers;                            /* of this process: threads that train; 1 for a server */
+    yk_phases *phases;                      /* [workers] */
+    yk_phases *serving;                     /* of the thread that serves a shard beside them; NULL: none */
+    const char *run_dir;                    /* of the chief; NULL: nothing is written */
+    yk_http *http; /* of the chief; stopped before the observer is freed; NULL: none */
     uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
     double earlier_seconds;
     double best_loss, best_auc; /* the best that any model can reach on the test set; NaN: not known */
@@ -149,13 +148,14 @@ void yk_observer_traffic(yk_observer *o);
 /* On the chief: a checkpoint was written. Any thread. */
 void yk_observer_saved(yk_observer *o);
 
+/* A number that is not known is NaN. */
 typedef struct {
     yk_run_position at;
-    double train_loss; /* NaN: not known */
-    bool tested;       /* there is a test set; the next ones are known */
+    double seconds; /* of the run */
+    double train_loss;
+    bool tested, validated; /* there is a test set; a validation set */
     double test_loss, accuracy, majority_accuracy;
-    double auc;     /* NaN unless there are two classes and both occur */
-    bool validated; /* there is a validation set; the next ones are known */
+    double auc; /* NaN unless there are two classes and both occur */
     double validation_loss, validation_accuracy, validation_auc;
 } yk_evaluation;
 

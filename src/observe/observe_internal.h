@@ -39,7 +39,7 @@ typedef struct {
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
     yk_progress_report progress;
-    yk_evaluation tested; /* the last one; NaN: none yet, or not known */
+    yk_evaluation tested; /* the last one; NaN: none yet */
     yk_run_end end;       /* its state is NULL during the run */
     char error[256];      /* of a run that failed */
     int npoints, ntests;
@@ -118,6 +118,7 @@ yk_bytes yk__bytes_total(const yk_comm *c);
 void yk__count_traffic(const yk_observer *o, yk_process *p);
 
 /* metrics.c, on the chief */
+extern const char *const yk__rate_names[YK_RATES];
 yk_status yk__metrics_open(yk_observer *o);
 yk_status yk__metrics_close(yk_observer *o);
 

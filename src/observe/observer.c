@@ -84,7 +84,7 @@ static void each_sample(void *context, const yk_sample *s)
 yk_progress_report yk__progress_unknown(uint64_t step)
 {
     const double nan = (double)NAN;
-    return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, nan, nan, {nan, nan, nan}, NULL};
+    return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, {nan, nan, nan, nan, nan}, NULL};
 }
 
 void yk__observer_progress(yk_observer *o, const yk_progress_report *p)
@@ -130,21 +130,15 @@ double yk__observer_seconds(const yk_observer *o)
 
 void yk__observer_test(yk_observer *o, const yk_evaluation *e)
 {
-    const double nan = (double)NAN;
     if (!e->tested && !e->validated)
         return;
     yk_mutex_lock(&o->lock);
     yk__history *h = &o->history;
     h->tested = *e;
-    if (!e->tested)
-        h->tested.test_loss = h->tested.accuracy = h->tested.majority_accuracy = h->tested.auc = nan;
-    if (!e->validated)
-        h->tested.validation_loss = nan;
     if (h->ntests == YK__TESTS)
         yk__thin(h->test, sizeof *h->test, &h->ntests);
-    h->test[h->ntests++] =
-        (yk__test_point){yk__observer_seconds(o), (double)e->at.step, h->tested.test_loss,
-                         h->tested.accuracy,      h->tested.auc,      h->tested.validation_loss};
+    h->test[h->ntests++] = (yk__test_point){e->seconds, (double)e->at.step, e->test_loss, e->accuracy,
+                                            e->auc,     e->validation_loss};
     yk_mutex_unlock(&o->lock);
 }
 

@@ -57,9 +57,9 @@ static void add_common(const yk_observer *o, list *l)
     add_parameter(l, "model", c->model, NAN);
     add_parameter(l, "data", c->data, NAN);
     add_parameter(l, "mode", p->mode, NAN);
-    if (o->c.optim) {
-        add_parameter(l, "optimizer", yk_optim_rule_of(o->c.optim->kind)->name, NAN);
-        add_parameter(l, "lr", NULL, o->c.optim->lr);
+    if (o->c.optim[0]) {
+        add_parameter(l, "optimizer", yk_optim_rule_of(o->c.optim[0]->kind)->name, NAN);
+        add_parameter(l, "lr", NULL, o->c.optim[0]->lr);
     }
     add_parameter(l, "batch", NULL, (double)p->batch);
     add_parameter(l, "global batch", NULL, (double)p->global_batch);
@@ -243,10 +243,8 @@ static yk_status write_all(yk_events *e, uint64_t step, scalars *s)
 static void add_progress(scalars *s, const yk_progress_report *p)
 {
     add(s, p->loss, "train/loss");
-    add(s, p->learning_rate, "train/learning_rate");
-    add(s, p->dense_learning_rate, "train/dense_learning_rate");
-    for (int g = 0; g < YK_MAX_GROUPS - 1; g++)
-        add(s, p->keyed_rate[g], "train/learning_rate_%d", g + 2);
+    for (int g = 0; g < YK_RATES; g++)
+        add(s, p->rate[g], "train/%s", yk__rate_names[g]);
     add(s, p->steps_per_second, "speed/global_step_per_second");
     add(s, p->examples_per_second, "speed/examples_per_second");
 }
@@ -396,17 +394,13 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool
     if (!b)
         return YK_OK;
     add(&s, e->train_loss, "train/mean_loss");
-    if (e->tested) {
-        add(&s, e->test_loss, "test/loss");
-        add(&s, e->accuracy, "test/accuracy");
-        add(&s, e->majority_accuracy, "test/majority_accuracy");
-        add(&s, e->auc, "test/auc");
-    }
-    if (e->validated) {
-        add(&s, e->validation_loss, "validation/loss");
-        add(&s, e->validation_accuracy, "validation/accuracy");
-        add(&s, e->validation_auc, "validation/auc");
-    }
+    add(&s, e->test_loss, "test/loss");
+    add(&s, e->accuracy, "test/accuracy");
+    add(&s, e->majority_accuracy, "test/majority_accuracy");
+    add(&s, e->auc, "test/auc");
+    add(&s, e->validation_loss, "validation/loss");
+    add(&s, e->validation_accuracy, "validation/accuracy");
+    add(&s, e->validation_auc, "validation/auc");
     yk_status st = write_all(b->events[0], e->at.step, &s);
     b->used = true;
     for (int i = 0; !st && !late && i < b->n; i++) {

@@ -65,17 +65,16 @@ static int worker_status(void *trainer, yk_worker_status *out, int max)
 
 /* ---- the observer ---- */
 
-/* c->optim is that of the first keyed group, or, without one, of the first dense group; the others have their own fields. */
 static void set_optimizers(const yk__trainer *t, yk_observer_config *c)
 {
     const int keyed = yk_model_first_group(t->model, true), dense = yk_model_first_group(t->model, false);
-    c->optim = &t->group[keyed >= 0 ? keyed : dense].optim;
+    c->optim[0] = &t->group[keyed >= 0 ? keyed : dense].optim;
     if (keyed < 0)
         return;
-    c->dense_optim = dense >= 0 ? &t->group[dense].optim : NULL;
-    for (int g = keyed + 1, n = 0; g < t->model->ngroups; g++)
+    c->optim[1] = dense >= 0 ? &t->group[dense].optim : NULL;
+    for (int g = keyed + 1, n = 2; g < t->model->ngroups; g++)
         if (t->model->group[g].keyed)
-            c->keyed_optim[n++] = &t->group[g].optim;
+            c->optim[n++] = &t->group[g].optim;
 }
 
 yk_status yk__observe(yk__trainer *t)
@@ -170,6 +169,7 @@ static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state
                                   .examples = at->examples,
                                   .late_examples = at->late_examples,
                                   .epoch_examples = yk__epoch_examples(t)},
+                           .seconds = t->resumed.seconds + yk_now() - t->training_started,
                            .train_loss = r->train_loss,
                            .tested = r->tested,
                            .test_loss = s->loss,
@@ -188,7 +188,7 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
     const yoke_metrics m = {.step = e.at.step,
                             .examples = e.at.examples,
                             .epoch = yk_epochs_done(&e.at),
-                            .seconds = t->resumed.seconds + yk_now() - t->training_started,
+                            .seconds = e.seconds,
                             .train_loss = e.train_loss,
                             .test_loss = e.test_loss,
                             .test_accuracy = e.accuracy,
