@@ -22,8 +22,7 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const yk_usage *u = e->usage;
-    const yk_process_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
-    const yk_process_evidence *server = f->server >= 0 ? &e->server[f->server] : NULL;
+    const yk_process_evidence *slow = f->slowest.p;
     const double nan = (double)NAN;
     const struct yk_verdict_number list[] = {
         {"step_seconds", f->step},
@@ -44,10 +43,10 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
         {"link_bytes_carried_per_second", f->link.host ? f->link.link.carried : nan},
         {"round_trips_per_step", f->several_hosts ? e->round_trips : nan},
         {"round_trip_seconds", f->several_hosts ? e->round_trip : nan},
-        {"server_busy", server ? server->busy : nan},
+        {"server_busy", f->server ? f->server->busy : nan},
         {"slowest_worker", slow ? (slow->worker < 0 ? slow->rank : slow->worker) : nan},
-        {"slowest_factor", slow ? f->slowest_factor : nan},
-        {"slowest_came_last", slow ? f->slowest_last : nan},
+        {"slowest_factor", slow ? f->slowest.factor : nan},
+        {"slowest_came_last", slow ? f->slowest.last : nan},
         {"slowest_stopped", slow ? slow->stopped : nan}};
     _Static_assert(sizeof list / sizeof *list <= YK_MAX_NUMBERS, "YK_MAX_NUMBERS");
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -242,7 +241,7 @@ static void describe_latency(const yk__facts *f, yk_verdict *v)
 static void describe_server(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    const yk_process_evidence *s = &e->server[f->server];
+    const yk_process_evidence *s = f->server;
     char name[96];
     say(v,
         "the workers spent %.0f %% of the time waiting for parameter servers; %s handles messages %.0f %% of "
@@ -262,7 +261,7 @@ static const char *do_not_wait(const yk_evidence *e, char out[96])
 /* A process that was stopped, or had no core, for a share of the time. */
 static void describe_halted(const yk__facts *f, const yk_process_evidence *p, double share, yk_verdict *v)
 {
-    const bool server = f->slowest < 0, stopped = p->stopped >= share;
+    const bool server = p == f->stopped, stopped = p->stopped >= share;
     char name[96], end[96];
     say(v, "%s%s %s for %.0f %% of the time%s", name_of(p, f->e, name), server ? ", a parameter server," : "",
         stopped ? "was stopped" : "had no core", 100.0 * share,
@@ -279,24 +278,24 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char name[96], slow[24], end[96];
-    if (f->slowest < 0) {
-        describe_halted(f, &e->server[f->stopped], f->stopped_share, v);
+    if (!f->slowest.p) {
+        describe_halted(f, f->stopped, f->stopped_share, v);
         return;
     }
-    if (f->slowest_halted > yk__often_halted) {
-        describe_halted(f, &e->measured[f->slowest], f->slowest_halted, v);
+    if (f->slowest.halted > yk__often_halted) {
+        describe_halted(f, f->slowest.p, f->slowest.halted, v);
         return;
     }
-    name_of(&e->measured[f->slowest], e, name);
+    name_of(f->slowest.p, e, name);
     if (e->waits)
         say(v,
             "%s takes %.1f times as long per step as the others (%s), and was last at %.0f %% of the "
             "barriers; the workers waited %.0f %% of the time",
-            name, f->slowest_factor, duration(f->slowest_step, slow), 100.0 * f->slowest_last,
+            name, f->slowest.factor, duration(f->slowest.step, slow), 100.0 * f->slowest.last,
             100.0 * v->share);
     else
         say(v, "%s takes %.1f times as long per step as the others; %.0f %% of the throughput is lost", name,
-            f->slowest_factor, 100.0 * v->share);
+            f->slowest.factor, 100.0 * v->share);
     advise(v, "check what slows down %s%s%s%s", f->several_hosts ? "the host of " : "", name,
            f->several_hosts ? "" : ", for example another program on its core", do_not_wait(e, end));
 }
@@ -397,14 +396,14 @@ static double competition(const yk__facts *f)
     const double full = f->host_cores > 0.0 ? f->cpu_host / f->host_cores : 0.0;
     if (f->others < fmax(0.2, 0.05 * f->host_cores) || full < 0.8)
         return 0.0;
-    const bool slower = f->slowest >= 0 && (f->slowest_on_core > much_slower || f->slowest_halted > 0.0);
+    const bool slower = f->slowest.on_core > much_slower || f->slowest.halted > 0.0;
     if (f->several_hosts && slower) /* a host that is slower than the others is named */
         return 0.0;
     /* A worker that polls for a message loses nothing without a core. A worker that waits for another one waits for a worker
      * without a core, unless that is a straggler: other programs slow all workers down alike. */
     double polling =
         f->waste[YK_VERDICT_BANDWIDTH] + f->waste[YK_VERDICT_LATENCY] + f->waste[YK_VERDICT_SERVER];
-    if ((f->slowest >= 0 && f->slowest_on_core > much_slower) || f->stopped >= 0)
+    if (f->slowest.on_core > much_slower || f->stopped)
         polling += f->waste[YK_VERDICT_STRAGGLER];
     const double lost = taken_by_others(f) * fmax(1.0 - polling, 0.0);
     const double elsewhere = fmax(fmax(polling, f->waste[YK_VERDICT_INPUT]), f->waste[YK_VERDICT_DISK]);
@@ -431,9 +430,9 @@ static bool is_oversubscribed(const yk__facts *f, yk_verdict_kind other)
     if (other == YK_VERDICT_INPUT || other == YK_VERDICT_DISK)
         return f->oversubscribed > lost;
     if (other == YK_VERDICT_STRAGGLER)
-        return f->stopped < 0 && f->slowest_factor < much_slower;
+        return !f->stopped && f->slowest.factor < much_slower;
     if (other == YK_VERDICT_SERVER) /* it has a core of its own, and is busy all the time */
-        return lost < 0.5 || f->e->server[f->server].cpu < 0.6;
+        return lost < 0.5 || f->server->cpu < 0.6;
     return other != YK_VERDICT_BANDWIDTH && other != YK_VERDICT_LATENCY;
 }
 
@@ -475,14 +474,13 @@ static describer *conclude(const yk__facts *f, yk_verdict *v)
 /* The host that is to blame. */
 static const char *host_of(const yk__facts *f, yk_verdict_kind kind)
 {
-    const yk_evidence *e = f->e;
     if (kind == YK_VERDICT_BANDWIDTH)
         return f->link.slow ? f->link.host : NULL;
-    if (kind == YK_VERDICT_SERVER && f->server >= 0)
-        return e->server[f->server].host;
+    if (kind == YK_VERDICT_SERVER)
+        return f->server->host;
     if (kind != YK_VERDICT_STRAGGLER)
         return NULL;
-    return f->slowest >= 0 ? e->measured[f->slowest].host : e->server[f->stopped].host;
+    return f->slowest.p ? f->slowest.p->host : f->stopped->host;
 }
 
 void yk_verdict_find(const yk_evidence *e, yk_verdict *out)

@@ -109,97 +109,93 @@ static double last_share(const yk_phases_sample *l)
     return l->barriers ? (double)l->last / (double)l->barriers : 1.0;
 }
 
-/* Means over the workers other than i (-1: over all). stopped: the largest, because one of several halted workers is not to
+/* Means over the workers other than `w` (NULL: over all). stopped: the largest, because one of several halted workers is not to
  * blame. */
 typedef struct {
     double step, waiting, stopped, rate;
 } others;
 
-static others others_of(const yk__facts *f, int i)
+static others others_of(const yk__facts *f, const yk_process_evidence *w)
 {
     const yk_evidence *e = f->e;
     others o = {0};
-    const double n = i < 0 ? e->nmeasured : e->nmeasured - 1;
-    for (int k = 0; k < e->nmeasured; k++) {
-        const yk_process_evidence *w = &e->measured[k];
-        if (k == i || !(w->phases.seconds > 0.0))
+    const double n = w ? e->nmeasured - 1 : e->nmeasured;
+    for (const yk_process_evidence *k = e->measured; k < e->measured + e->nmeasured; k++) {
+        if (k == w || !(k->phases.seconds > 0.0))
             continue;
-        o.step += busy_step(w, e) / n;
-        o.waiting += waiting_share(w, e) / n;
-        o.stopped = fmax(o.stopped, halted(f, w));
-        o.rate += (double)w->phases.steps / w->phases.seconds / n;
+        o.step += busy_step(k, e) / n;
+        o.waiting += waiting_share(k, e) / n;
+        o.stopped = fmax(o.stopped, halted(f, k));
+        o.rate += (double)k->phases.steps / k->phases.seconds / n;
     }
     return o;
 }
 
-static void set_slowest(yk__facts *f, int i, double factor)
+static void set_slowest(yk__facts *f, const yk_process_evidence *w, double factor)
 {
-    const yk_process_evidence *w = &f->e->measured[i];
-    const yk_phases_sample *l = &w->phases;
     /* includes time without a core */
-    const double busy = busy_step(w, f->e) * (double)l->steps, more = halted(f, w);
-    const double without_a_core = fmin(known(w->delayed, 0.0), 1.0) * l->seconds;
-    f->slowest = i;
-    f->slowest_factor = factor;
-    f->slowest_step = busy_step(w, f->e);
-    f->slowest_halted = more - others_of(f, i).stopped > yk__often_halted ? more : 0.0;
-    f->slowest_on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
-                              1.0 / fmax(1.0 - known(w->stopped, 0.0), 0.01));
-    f->slowest_last = last_share(l);
+    const double busy = busy_step(w, f->e) * (double)w->phases.steps, more = halted(f, w);
+    const double without_a_core = fmin(known(w->delayed, 0.0), 1.0) * w->phases.seconds;
+    f->slowest =
+        (yk__slowest){.p = w,
+                      .factor = factor,
+                      .on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
+                                      1.0 / fmax(1.0 - known(w->stopped, 0.0), 0.01)),
+                      .step = busy_step(w, f->e),
+                      .last = last_share(&w->phases),
+                      .halted = more - others_of(f, w).stopped > yk__often_halted ? more : 0.0};
 }
 
-/* Whether all others wait for worker i: its own work takes longer, and it waits less than they do. */
-static bool is_slowest(const yk__facts *f, int i, double *factor_out)
+/* The next three return how many times as long as those of the others the steps of a worker take, if that is the case; else 0.
+ *
+ * All others wait for it: its own work takes longer, and it waits less than they do. */
+static double slower(const yk__facts *f, const yk_process_evidence *w)
 {
-    const yk_evidence *e = f->e;
-    const yk_process_evidence *w = &e->measured[i];
-    const others o = others_of(f, i);
-    const double last = last_share(&w->phases);
-    const double factor = o.step > 0.0 ? busy_step(w, e) / o.step : 0.0;
-    *factor_out = factor;
-    return factor > (is_brief(f) ? certainly_slow : slow_factor) && o.waiting - waiting_share(w, e) > 0.1 &&
-           (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
+    const others o = others_of(f, w);
+    const double last = last_share(&w->phases), factor = o.step > 0.0 ? busy_step(w, f->e) / o.step : 0.0;
+    const bool slow = factor > (is_brief(f) ? certainly_slow : slow_factor) &&
+                      o.waiting - waiting_share(w, f->e) > 0.1 &&
+                      (last > (f->e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
+    return slow ? factor : 0.0;
 }
 
-/* Whether worker i was halted so often that the job made progress only in between. A worker that waits longer than the others
- * only polls for messages, so it loses nothing without a core. */
-static bool is_stopped(const yk__facts *f, int i, double *factor_out)
+/* It was halted so often that the job made progress only in between. A worker that waits longer than the others only polls for
+ * messages, so it loses nothing without a core. */
+static double stopped(const yk__facts *f, const yk_process_evidence *w)
 {
-    const yk_process_evidence *w = &f->e->measured[i];
-    const others o = others_of(f, i);
-    const double stopped = halted(f, w);
-    *factor_out = 1.0 / fmax(1.0 - stopped, 0.01);
-    return stopped - o.stopped > yk__often_halted && waiting_share(w, f->e) - o.waiting < 0.1;
+    const others o = others_of(f, w);
+    const double share = halted(f, w);
+    return share - o.stopped > yk__often_halted && waiting_share(w, f->e) - o.waiting < 0.1
+               ? 1.0 / fmax(1.0 - share, 0.01)
+               : 0.0;
 }
 
-/* Asynchronous workers do not wait for a slow one; but it contributes less. Returns the share of the job's speed that is lost. */
-static double behind(const yk__facts *f, int i, double *factor_out)
+/* Asynchronous workers do not wait for it; but it contributes less. *lost_out: the share of the job's speed that is lost. */
+static double behind(const yk__facts *f, const yk_process_evidence *w, double *lost_out)
 {
-    const yk_evidence *e = f->e;
-    const yk_phases_sample *l = &e->measured[i].phases;
-    const double rate = l->seconds > 0.0 ? (double)l->steps / l->seconds : 0.0, mean = others_of(f, i).rate;
-    *factor_out = rate > 0.0 ? mean / rate : 0.0;
-    return mean > 0.0 ? fmax(1.0 - rate / mean, 0.0) / e->nmeasured : 0.0;
+    const yk_phases_sample *l = &w->phases;
+    const double rate = l->seconds > 0.0 ? (double)l->steps / l->seconds : 0.0, mean = others_of(f, w).rate;
+    *lost_out = mean > 0.0 ? fmax(1.0 - rate / mean, 0.0) / f->e->nmeasured : 0.0;
+    return rate > 0.0 ? mean / rate : 0.0;
 }
 
-/* Finds the worker for which all others wait. */
 static void find_slowest(yk__facts *f)
 {
     const yk_evidence *e = f->e;
+    const yk_process_evidence *end = e->measured + e->nmeasured;
     double factor;
-    f->slowest = f->stopped = -1;
     /* a limit for all processes of a container stops the workers as well */
-    for (int i = 0; i < e->nservers; i++)
-        if (halted(f, &e->server[i]) - others_of(f, -1).stopped > yk__often_halted) {
-            f->stopped = i;
-            f->stopped_share = halted(f, &e->server[i]);
+    for (const yk_process_evidence *s = e->server; s < e->server + e->nservers; s++)
+        if (halted(f, s) - others_of(f, NULL).stopped > yk__often_halted) {
+            f->stopped = s;
+            f->stopped_share = halted(f, s);
         }
-    for (int i = 0; e->nmeasured > 1 && i < e->nmeasured; i++)
-        if (is_stopped(f, i, &factor) && factor > f->slowest_factor)
-            set_slowest(f, i, factor);
-    for (int i = 0; f->slowest < 0 && e->nmeasured > 1 && i < e->nmeasured; i++)
-        if (is_slowest(f, i, &factor))
-            set_slowest(f, i, factor);
+    for (const yk_process_evidence *w = e->measured; e->nmeasured > 1 && w < end; w++)
+        if ((factor = stopped(f, w)) > f->slowest.factor)
+            set_slowest(f, w, factor);
+    for (const yk_process_evidence *w = e->measured; !f->slowest.p && w < end; w++)
+        if ((factor = slower(f, w)) > 0.0)
+            set_slowest(f, w, factor);
 }
 
 /* ---- links between hosts */
@@ -249,13 +245,11 @@ static bool server_explains(yk__facts *f)
 {
     const yk_evidence *e = f->e;
     double max = 0.0;
-    f->server = -1;
-    for (int i = 0; i < e->nservers; i++) {
-        const yk_process_evidence *s = &e->server[i];
+    for (const yk_process_evidence *s = e->server; s < e->server + e->nservers; s++) {
         const double busy = s->cpu > 0.0 ? fmin(s->busy, 1.15 * s->cpu) : s->busy;
         if (busy > max) {
             max = busy;
-            f->server = i;
+            f->server = s;
         }
     }
     return max >= 0.5 && max >= 0.6 * f->messages;
@@ -278,7 +272,7 @@ static void divide_messages(yk__facts *f)
         f->waste[YK_VERDICT_SERVER] = messages;
     else if (answers > fmax(0.4 * messages, f->link.share) && answers > f->delayed)
         f->waste[YK_VERDICT_LATENCY] = messages;
-    else if (f->slowest >= 0) /* messages of a slow worker come late */
+    else if (f->slowest.p) /* messages of a slow worker come late */
         f->waste[YK_VERDICT_STRAGGLER] = fmax(f->waste[YK_VERDICT_STRAGGLER], messages + waiting);
     else
         f->waste[YK_VERDICT_SYNC] = fmax(f->waste[YK_VERDICT_SYNC], messages + waiting);
@@ -307,12 +301,12 @@ static void divide_waiting(yk__facts *f)
 {
     const yk_evidence *e = f->e;
     const double *s = f->share, waiting = s[YK_PHASE_WORKERS], input = s[YK_PHASE_INPUT];
-    f->waste[f->slowest >= 0 ? YK_VERDICT_STRAGGLER : YK_VERDICT_SYNC] = waiting;
+    f->waste[f->slowest.p ? YK_VERDICT_STRAGGLER : YK_VERDICT_SYNC] = waiting;
     f->tiny = e->waits && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
     /* the cost of synchronization: waiting, and reading what the others wrote */
-    if (f->tiny && f->slowest < 0)
+    if (f->tiny && !f->slowest.p)
         f->waste[YK_VERDICT_SYNC] = waiting + s[YK_PHASE_APPLY] + s[YK_PHASE_OTHER];
-    if (f->tiny && f->slowest < 0 && !e->streamed) { /* choosing examples is a cost of each step as well */
+    if (f->tiny && !f->slowest.p && !e->streamed) { /* choosing examples is a cost of each step as well */
         f->waste[YK_VERDICT_SYNC] += input;
         f->waste[YK_VERDICT_INPUT] = 0.0;
     }
@@ -322,11 +316,11 @@ static void divide_waiting(yk__facts *f)
 static void find_slower_work(yk__facts *f)
 {
     const yk_evidence *e = f->e;
-    double factor;
-    for (int i = 0; e->nmeasured > 1 && f->slowest < 0 && i < e->nmeasured; i++) {
-        const double lost = behind(f, i, &factor);
+    double lost;
+    for (int i = 0; !f->slowest.p && i < e->nmeasured; i++) {
+        const double factor = behind(f, &e->measured[i], &lost);
         if (factor > 1.6 && lost > f->waste[YK_VERDICT_STRAGGLER] && lost > 0.1) {
-            set_slowest(f, i, factor);
+            set_slowest(f, &e->measured[i], factor);
             f->waste[YK_VERDICT_STRAGGLER] = lost;
         }
     }
@@ -338,7 +332,7 @@ static void find_slower_work(yk__facts *f)
 void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
 {
     const yk_usage *u = e->usage;
-    *f = (yk__facts){.e = e, .server = -1, .several_hosts = e->ranks > 1 && e->hosts > 1};
+    *f = (yk__facts){.e = e, .several_hosts = e->ranks > 1 && e->hosts > 1};
     yk_verdict_shares(e->measured, e->nmeasured, f->share);
     find_rates(e, f);
     find_slowest(f);
@@ -357,10 +351,10 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     if (!e->waits)
         find_slower_work(f);
     /* what a process loses while it is halted, all that wait for it lose */
-    if (f->slowest_halted > yk__often_halted)
+    if (f->slowest.halted > yk__often_halted)
         f->waste[YK_VERDICT_STRAGGLER] =
-            fmax(f->waste[YK_VERDICT_STRAGGLER], f->slowest_halted / (e->waits ? 1 : e->nmeasured));
-    if (f->stopped >= 0) {
+            fmax(f->waste[YK_VERDICT_STRAGGLER], f->slowest.halted / (e->waits ? 1 : e->nmeasured));
+    if (f->stopped) {
         f->waste[YK_VERDICT_STRAGGLER] = fmax(f->stopped_share, f->messages);
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_SERVER] = 0.0;
     }

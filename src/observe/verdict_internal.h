@@ -20,6 +20,16 @@ typedef struct {
     bool slow; /* much slower than the links of other hosts */
 } yk__link;
 
+/* The worker for which all others wait, or which contributes less than they do. */
+typedef struct {
+    const yk_process_evidence *p; /* NULL: none */
+    double factor;                /* how many times as long as those of the others its steps take */
+    double on_core;               /* the same without the time in which it had no core */
+    double step;                  /* seconds of its own work per step */
+    double last;                  /* share of the barriers at which it was last */
+    double halted; /* share of the time in which it was stopped or had no core; 0: as the others */
+} yk__slowest;
+
 /* Figures derived from the evidence. */
 typedef struct {
     const yk_evidence *e;
@@ -40,14 +50,11 @@ typedef struct {
     bool several_hosts;             /* ranks on several hosts */
     double bytes_per_step;          /* of the worker that sends and receives most */
     yk__link link;
-    int slowest; /* index of the straggler in `measured`; -1: none */
-    double slowest_factor, slowest_last;
-    double slowest_on_core; /* the factor without the time in which it had no core */
-    double slowest_step;    /* seconds of its own work per step */
-    double slowest_halted;  /* share of the time in which it was stopped or had no core */
-    int stopped; /* index of a server in `server` that was stopped, or had no core, for much of the time; -1: none */
+    yk__slowest slowest;
+    const yk_process_evidence
+        *stopped;         /* a server that was stopped, or had no core, for much of the time; NULL: none */
     double stopped_share; /* of the time */
-    int server;           /* index of the busiest server; -1: none */
+    const yk_process_evidence *server; /* the busiest one; NULL: none */
 } yk__facts;
 
 void yk__verdict_facts(const yk_evidence *e, yk__facts *out);
