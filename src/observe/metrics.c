@@ -282,7 +282,7 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
         yk_json_real(&m->line, "share", v.share);
     }
     write_line(m, flush); /* the first error is kept and reported at the end */
-    all ? yk__tensorboard_progress(o, &p) : yk__tensorboard_point(o, &p);
+    yk__tensorboard_progress(o, &p, !all);
     m->flushed = flush ? now : m->flushed;
     m->measured = all ? now : m->measured;
 }

@@ -2,7 +2,7 @@
  *
  *     observer.c     create, start, stop and free; the sampling thread; the progress of worker 0
  *     link.c         before the first step: the run directory; latency and bandwidth to the chief
- *     telemetry.c    from the ranks to the chief during training; gather.c: at the end
+ *     telemetry.c    statistics from the ranks to the chief, during training and at the end
  *     metrics.c      metrics.jsonl, the progress line, the curve of evaluations
  *     tensorboard.c  TensorBoard, the run, and a directory per worker
  *     live.c         the documents of the live page
@@ -17,7 +17,7 @@
 
 #include "base/sync.h"
 #include "format/events.h"
-#include "observe/telemetry.h"
+#include "observe/observe.h"
 #include "watch/trace.h"
 
 typedef struct yk__metrics yk__metrics;
@@ -51,6 +51,56 @@ typedef struct {
     yk_verdict verdict;
     bool judged;
 } yk__history;
+
+/* ---- telemetry ---- */
+
+typedef struct {
+    uint32_t magic;
+    bool last;
+    /* rank: N of its directory worker-N in the run directory; -1: none. Bytes: include the last message. */
+    yk_process process;
+} yk__telemetry;
+
+/* The resources of a process over time, for the live page. live.c lists the columns of a point in the same order. Bounded: when
+ * it is full, every other point is dropped. */
+enum { YK__CURVE = 120 };
+
+typedef struct {
+    double seconds, cpu, rss, sent, received;
+} yk__curve_point;
+
+typedef struct {
+    int n;
+    double every; /* seconds between points */
+    yk__curve_point point[YK__CURVE];
+} yk__curve;
+
+/* A rank that sends to the chief. */
+typedef struct {
+    int peer;
+    bool over; /* no more messages: the last one was received, or the rank is unreachable */
+    bool receiving, fresh;
+    yk_worker_status status; /* from the servers */
+    yk_op op;
+    yk__telemetry in;
+    /* protected by the observer's lock */
+    bool known;
+    yk__telemetry newest;
+    yk__curve curve;
+} yk__peer;
+
+typedef struct {
+    atomic_bool due;  /* set by the sampling thread: time to send or to receive */
+    bool unreachable; /* the chief is unreachable */
+    yk__telemetry out;
+    yk_op op;
+    yk__peer **peer; /* [npeers] on the chief: the other ranks; owned */
+    bool ending;     /* the end of the job: a lost rank stays lost */
+    int npeers;
+    size_t cap;
+} yk__telemetry_state;
+
+/* ---- the observer ---- */
 
 struct yk_observer {
     yk_observer_config c;
@@ -113,9 +163,20 @@ double yk__observer_seconds(const yk_observer *o); /* of the run, including thos
 /* link.c: collective */
 yk_status yk__link_open(yk_observer *o);
 
-/* gather.c: the bytes of all purposes; what this process of a job has sent and received */
-yk_bytes yk__bytes_total(const yk_comm *c);
-void yk__count_traffic(const yk_observer *o, yk_process *p);
+/* telemetry.c; called by the thread that may use `comm`, unless noted */
+yk_status yk__telemetry_start(yk_observer *o); /* on the chief: lists the ranks */
+void yk__telemetry_free(yk_observer *o);
+void yk__telemetry_send(yk_observer *o);
+void yk__telemetry_receive(yk_observer *o);
+/* `self`, then the other processes by their latest telemetry; any thread. The caller frees the list. NULL, and *n_out 0: out of
+ * memory. */
+yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out);
+void yk__curve_sample(yk__curve *c, const yk_sample *s);
+void yk__telemetry_curve(yk_observer *o, int rank,
+                         yk__curve *out);   /* of a process by its number; any thread */
+yk_bytes yk__bytes_total(const yk_comm *c); /* of all purposes */
+void yk__count_traffic(const yk_observer *o,
+                       yk_process *p); /* what this process of a job has sent and received */
 
 /* metrics.c, on the chief */
 extern const char *const yk__rate_names[YK_RATES];
@@ -124,8 +185,8 @@ yk_status yk__metrics_close(yk_observer *o);
 
 /* tensorboard.c; all called by one thread */
 yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir); /* NULL: does nothing */
-void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p);
-void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p);
+/* brief: the loss and the rates only, for points in quick succession */
+void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p, bool brief);
 /* late: written after the evaluation, and without the staleness, which has changed since then */
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool late);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);

@@ -15,11 +15,18 @@ void yk__thin(void *points, size_t width, int *n)
         memcpy((char *)points + (size_t)i * width, (const char *)points + 2 * (size_t)i * width, width);
 }
 
-/* Under the lock. */
+/* Under the lock. Bytes are those of all processes: of the others, by their latest telemetry. */
 static void remember(yk_observer *o, const yk_sample *s)
 {
     yk__history *h = &o->history;
-    const yk_bytes_rate all = yk__telemetry_rate(o, s);
+    double sent = s->sent, received = s->received;
+    for (int i = 0; i < o->telemetry.npeers; i++) {
+        const yk__peer *p = o->telemetry.peer[i];
+        if (p->known && !p->over && !p->status.lost && p->newest.process.sample.seconds > 0.0) {
+            sent += p->newest.process.sample.sent;
+            received += p->newest.process.sample.received;
+        }
+    }
     h->sample = *s;
     yk__curve_sample(&o->curve_here, s);
     if (h->seen++ % h->every)
@@ -29,10 +36,10 @@ static void remember(yk_observer *o, const yk_sample *s)
         h->every *= 2;
     }
     const yk_progress_report *p = &h->progress;
-    h->point[h->npoints++] =
-        (yk__point){s->seconds,  (double)p->step, p->loss,        p->examples_per_second, s->cpu,
-                    s->cpu_host, s->rss,          all.sent,       all.received,           s->net_in,
-                    s->net_out,  s->disk_read,    s->disk_written};
+    h->point[h->npoints++] = (yk__point){s->seconds,     (double)p->step, p->loss,    p->examples_per_second,
+                                         s->cpu,         s->cpu_host,     s->rss,     sent,
+                                         received,       s->net_in,       s->net_out, s->disk_read,
+                                         s->disk_written};
 }
 
 /* A rank that is not the chief writes TensorBoard events to its own directory. */
@@ -42,7 +49,7 @@ static void write_own_events(yk_observer *o, const yk_sample *s)
         return;
     o->written_at = s->seconds;
     const yk_progress_report p = yk__progress_unknown(s->steps);
-    yk__tensorboard_progress(o, &p);
+    yk__tensorboard_progress(o, &p, false);
 }
 
 /* The chief receives telemetry as often as it can; the others send it once a second. */

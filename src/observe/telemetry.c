@@ -1,11 +1,56 @@
-#include "observe/telemetry.h"
-
+/* Telemetry: statistics that the processes of a job send to the chief during training, so that one verdict covers all of
+ * them.
+ *
+ *     rank 2   step step [send] step step step ... step [send] step ...   leave | last message
+ *                            \                              \                        \
+ *     rank 0   serving ....... [receive] ................... [receive] ......... receives the last messages
+ *                                 \ verdict, progress line, live page, metrics
+ *
+ * A message has the state of a process (yk_process): phases, steps, examples, bytes by purpose, resources and the latest
+ * sample; about 4 kB, with its own tag, once a second, counted as YK_PURPOSE_CONTROL. The sampling thread decides when to send; between messages, the
+ * cost per step is one atomic load. No process waits: a rank whose last message is still in transit skips one, and the chief
+ * receives the messages that have arrived. All ranks send: servers, replicas, and workers that joined. The latest message of a
+ * lost rank is kept, and the rank is marked as lost.
+ *
+ * At the end of the job, the chief gathers the last messages of all ranks:
+ *
+ *     rank r    <- alive, alive ... ready | last telemetry ->                <- is a rank lost?
+ *     rank 0    evaluates              -> | <- that of all ranks             ->
+ *               one list: the ranks (a lost rank by its latest telemetry), then the workers that joined
+ */
 #include "observe/observe_internal.h"
-#include <stdlib.h>
 
-enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MAX_WORKERS = 1024 };
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG_STATE = 12, TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MAX_WORKERS = 1024 };
 
 /* ---- sending ---- */
+
+yk_bytes yk__bytes_total(const yk_comm *c)
+{
+    const yk_traffic *traffic = yk_comm_counted(c)->traffic;
+    yk_bytes all = {0};
+    for (int p = 0; p < YK_PURPOSES; p++) {
+        all.sent += traffic[p].sent;
+        all.received += traffic[p].received;
+    }
+    return all;
+}
+
+void yk__count_traffic(const yk_observer *o, yk_process *p)
+{
+    const yk_comm_counts *counts = yk_comm_counted(o->c.comm);
+    const yk_bytes all = yk__bytes_total(o->c.comm);
+    memcpy(p->traffic, counts->traffic, sizeof p->traffic);
+    memcpy(p->values_sent, counts->values_sent, sizeof p->values_sent);
+    for (int i = 0; o->host_of && i < o->c.ranks; i++)
+        if (o->host_of[i] < YK_MAX_HOSTS)
+            p->sent_to[o->host_of[i]] += counts->sent_to[i];
+    p->bytes_sent = all.sent;
+    p->bytes_received = all.received;
+    p->cpu_seconds = (double)clock() / CLOCKS_PER_SEC;
+}
 
 static yk_status send_message(yk_observer *o)
 {
@@ -42,7 +87,9 @@ void yk__telemetry_send(yk_observer *o)
     t->unreachable = st != YK_OK; /* training reports the loss of the chief */
 }
 
-yk_status yk__telemetry_send_last(yk_observer *o, double timeout)
+/* If the last message of a rank does not arrive in time, the job fails, or the rank is lost if the job can succeed without it. A
+ * worker that joined is then omitted. */
+static yk_status send_last(yk_observer *o, double timeout)
 {
     yk__telemetry_state *t = &o->telemetry;
     yk_status st = yk_comm_wait(o->c.comm, &t->op, 1, timeout, "telemetry to be received");
@@ -90,7 +137,7 @@ void yk__telemetry_free(yk_observer *o)
     free(o->telemetry.peer);
 }
 
-yk__peer *yk__telemetry_peer(const yk_observer *o, int peer)
+static yk__peer *find_peer(const yk_observer *o, int peer)
 {
     for (int i = 0; i < o->telemetry.npeers; i++)
         if (o->telemetry.peer[i]->peer == peer)
@@ -106,7 +153,7 @@ static void read_worker_status(yk_observer *o)
     for (int i = 0; i < n; i++) {
         if (w[i].peer == o->c.rank) /* the chief itself, if it trains */
             continue;
-        yk__peer *p = yk__telemetry_peer(o, w[i].peer);
+        yk__peer *p = find_peer(o, w[i].peer);
         if (!p && add_peer(&o->telemetry, w[i].peer, &p))
             break; /* out of memory: receives nothing from it */
         const bool stays_lost = o->telemetry.ending && p->status.lost;
@@ -158,15 +205,6 @@ static int number_of(const yk_observer *o, const yk__peer *p)
     return number;
 }
 
-void yk__telemetry_count_last(const yk_observer *o, int peer, yk_phases_sample *phases)
-{
-    const yk__peer *p = yk__telemetry_peer(o, peer);
-    if (!p || !o->c.worker_status || o->c.plan->staleness)
-        return;
-    phases->barriers = phases->steps;
-    phases->last = p->status.came_last < phases->steps ? p->status.came_last : phases->steps;
-}
-
 /* Call it under the lock. */
 static void publish(const yk_observer *o, yk__peer *p)
 {
@@ -181,7 +219,12 @@ static void publish(const yk_observer *o, yk__peer *p)
         yk__curve_sample(&p->curve, &p->newest.process.sample);
     }
     process->lost = p->status.lost;
-    yk__telemetry_count_last(o, p->peer, &process->phases);
+    if (o->c.worker_status &&
+        !o->c.plan->staleness) { /* only the servers know who was last at a synchronous step */
+        yk_phases_sample *l = &process->phases;
+        l->barriers = l->steps;
+        l->last = p->status.came_last < l->steps ? p->status.came_last : l->steps;
+    }
 }
 
 static void receive_all(yk_observer *o)
@@ -201,7 +244,8 @@ void yk__telemetry_receive(yk_observer *o)
     yk_mutex_unlock(&o->lock);
 }
 
-void yk__telemetry_end(yk_observer *o)
+/* Finds out which ranks are lost. From now on, a lost rank stays lost: it is not told to send its last telemetry. */
+static void begin_end(yk_observer *o)
 {
     yk_mutex_lock(&o->lock);
     receive_all(o);
@@ -239,7 +283,8 @@ static bool may_be_lost(const yk_observer *o, int rank)
     return o->c.plan->survives_loss && rank >= o->c.plan->servers;
 }
 
-yk_status yk__telemetry_wait(const yk_observer *o, int rank, yk_op *op, const char *what)
+/* Waits for a message to or from a rank, unless the rank is lost and the job succeeds without it. */
+static yk_status wait_for(const yk_observer *o, int rank, yk_op *op, const char *what)
 {
     const yk_status st = yk_comm_wait(o->c.comm, op, 1, o->c.plan->report_timeout, what);
     return st == YK_ELOST && may_be_lost(o, rank) ? YK_OK : st;
@@ -272,7 +317,7 @@ static yk_status wait_for_last(yk_observer *o, yk__peer *p)
     return st;
 }
 
-yk_status yk__telemetry_receive_last(yk_observer *o)
+static yk_status receive_last(yk_observer *o)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, o->c.plan->report_timeout);
     yk_status st = YK_OK;
@@ -286,7 +331,7 @@ yk_status yk__telemetry_receive_last(yk_observer *o)
         more = more && yk_wait_poll(&w);
     }
     for (int i = 1; !st && i < o->c.ranks; i++) {
-        yk__peer *p = yk__telemetry_peer(o, i);
+        yk__peer *p = find_peer(o, i);
         const bool complete = p->status.lost || (p->known && p->newest.last);
         if (!complete && !may_be_lost(o, i)) {
             st = wait_for_last(o, p);
@@ -301,19 +346,6 @@ yk_status yk__telemetry_receive_last(yk_observer *o)
         yk_mutex_unlock(&o->lock);
     }
     return st;
-}
-
-yk_bytes_rate yk__telemetry_rate(const yk_observer *o, const yk_sample *own)
-{
-    yk_bytes_rate sum = {own->sent, own->received};
-    for (int i = 0; i < o->telemetry.npeers; i++) {
-        const yk__peer *p = o->telemetry.peer[i];
-        if (p->known && !p->over && !p->status.lost && p->newest.process.sample.seconds > 0.0) {
-            sum.sent += p->newest.process.sample.sent;
-            sum.received += p->newest.process.sample.received;
-        }
-    }
-    return sum;
 }
 
 yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out)
@@ -332,4 +364,84 @@ yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out)
             all[(*n_out)++] = t->peer[i]->newest.process;
     yk_mutex_unlock(&o->lock);
     return all;
+}
+
+/* ---- the end of the job ---- */
+
+/* Messages of the chief: it is alive; send the last telemetry; the run has ended, without or with a lost rank. */
+static const char alive = 0, ready = 1, none_lost = 2, some_lost = 3;
+
+/* To all ranks that are not lost. A heartbeat is left out if the last one was not received yet. */
+static yk_status send_state(yk_observer *o, const char *state)
+{
+    yk_comm *c = o->c.comm;
+    yk_status st = YK_OK;
+    if (!o->state_op && !(o->state_op = yk_alloc((size_t)o->c.ranks, sizeof *o->state_op, "the heartbeats")))
+        return YK_ESYSTEM;
+    for (int i = 1; !st && i < o->c.ranks; i++) {
+        yk_op *op = &o->state_op[i];
+        bool done = true;
+        if (find_peer(o, i)->status.lost)
+            continue;
+        if (*state == alive)
+            st = yk_comm_test(c, op, &done);
+        else
+            st = wait_for(o, i, op, "a heartbeat to be received");
+        if (!st && done)
+            st = yk_comm_send(c, i, TAG_STATE, YK_PURPOSE_CONTROL, state, 1, op);
+    }
+    return st;
+}
+
+/* The next state that is not a heartbeat. */
+static yk_status receive_state(const yk_observer *o, const char *what, char *out)
+{
+    yk_status st = YK_OK;
+    for (*out = alive; !st && *out == alive;)
+        st = yk_comm_recv_wait(o->c.comm, 0, TAG_STATE, YK_PURPOSE_CONTROL, out, 1, o->c.plan->end_timeout,
+                               what);
+    return st;
+}
+
+yk_status yk_observer_alive(yk_observer *o)
+{
+    return send_state(o, &alive);
+}
+
+/* No message after the last telemetry is counted. */
+static yk_status gather_on_chief(yk_observer *o, bool *lost, yk_observation *out)
+{
+    begin_end(o);
+    yk_status st = send_state(o, &ready);
+    if (!st)
+        st = receive_last(o);
+    if (!st)
+        st = yk__list_processes(o, out);
+    for (int i = 1; !st && i < o->c.ranks; i++)
+        *lost |= find_peer(o, i)->status.lost;
+    if (!st)
+        st = send_state(o, *lost ? &some_lost : &none_lost);
+    for (int i = 1; !st && i < o->c.ranks; i++)
+        st = wait_for(o, i, &o->state_op[i], "the end of the run to be received");
+    return st;
+}
+
+yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_observation *out)
+{
+    char state = none_lost;
+    if (o->single_process)
+        return YK_OK;
+    if (o->c.rank == 0)
+        return gather_on_chief(o, lost, out);
+    if (o->c.joined) {
+        send_last(o, o->c.plan->server_timeout);
+        return YK_OK;
+    }
+    yk_status st = receive_state(o, "rank 0 to end the run", &state);
+    if (!st)
+        st = send_last(o, o->c.plan->end_timeout);
+    if (!st)
+        st = receive_state(o, "the reports of the other ranks", &state);
+    *lost = state == some_lost;
+    return st;
 }

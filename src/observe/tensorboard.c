@@ -196,7 +196,7 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
     /* the time since the last event; of a short run, all of it */
     const yk_progress_report end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
     if (o->started && !o->unchanged)
-        yk__tensorboard_progress(o, &end);
+        yk__tensorboard_progress(o, &end, false);
     /* a run that was stopped may be resumed, but TensorBoard keeps the first end of a session */
     if (b->first && b->n && o->started && o->state && strcmp(o->state, "stopped"))
         yk_events_session_end(b->events[0], !strcmp(o->state, "done")); /* an error is kept */
@@ -308,16 +308,20 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
 }
 
 /* On the chief: of all processes. */
-static void write_run(yk_observer *o, const yk_progress_report *p)
+static void write_run(yk_observer *o, const yk_progress_report *p, bool brief)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
     yk_phases_sample sum = {0};
     int n;
+    add_progress(&s, p);
+    if (brief) {
+        write_all(b->events[0], p->step, &s);
+        return;
+    }
     const yk_usage usage = yk__observer_usage(o);
     const yk_process self = yk__self_so_far(o, &usage);
     yk_process *all = yk__processes(o, &self, &n);
-    add_progress(&s, p);
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < YK_PHASES; k++)
             sum.phase[k] += all[i].workers > 0 ? all[i].phases.phase[k] : 0.0;
@@ -331,13 +335,16 @@ static void write_run(yk_observer *o, const yk_progress_report *p)
     free(all);
 }
 
-void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p)
+void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p, bool brief)
 {
     yk__tensorboard *b = o->tensorboard;
     if (!b)
         return;
+    b->used = true;
     if (b->first)
-        write_run(o, p);
+        write_run(o, p, brief);
+    if (brief)
+        return;
     for (int i = 0; i < b->n - b->first; i++) {
         scalars s = {.n = 0};
         if (i == 0 && !b->first)
@@ -345,21 +352,8 @@ void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p)
         add_worker(o, i, &s);
         write_all(b->events[b->first + i], p->step, &s);
     }
-    b->used = true;
     for (int i = 0; i < b->n; i++)
         yk_events_flush(b->events[i]); /* the first error is kept and reported at the end */
-}
-
-/* The loss and the rates only, for points in quick succession. */
-void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p)
-{
-    yk__tensorboard *b = o->tensorboard;
-    scalars s = {.n = 0};
-    if (!b)
-        return;
-    add_progress(&s, p);
-    write_all(b->events[0], p->step, &s);
-    b->used = true;
 }
 
 /* TensorBoard defines buckets by their upper limits. */

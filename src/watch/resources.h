@@ -35,7 +35,7 @@
 #include "watch/phase.h"
 #include "watch/proc.h"
 
-/* Interfaces of a host that are shown individually; this limits a telemetry message to about 4 kB (observe/telemetry.h). */
+/* Interfaces of a host that are shown individually; this limits a telemetry message to about 4 kB (observe/telemetry.c). */
 enum { YK_MAX_SHOWN_NICS = 8 };
 
 /* One line of the file. Rates are per second, since the previous sample; NaN: unknown. */
