@@ -136,14 +136,14 @@ static void set_slowest(yk__facts *f, const yk_process_evidence *w, double facto
     /* includes time without a core */
     const double busy = busy_step(w, f->e) * (double)w->phases.steps, more = halted(f, w);
     const double without_a_core = fmin(known(w->delayed, 0.0), 1.0) * w->phases.seconds;
-    f->slowest =
-        (yk__slowest){.p = w,
-                      .factor = factor,
-                      .on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
-                                      1.0 / fmax(1.0 - known(w->stopped, 0.0), 0.01)),
-                      .step = busy_step(w, f->e),
-                      .last = last_share(&w->phases),
-                      .halted = more - others_of(f, w).stopped > yk__often_halted ? more : 0.0};
+    f->slowest = (yk__slow_worker){
+        .p = w,
+        .factor = factor,
+        .on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
+                        1.0 / fmax(1.0 - known(w->stopped, 0.0), 0.01)),
+        .step = busy_step(w, f->e),
+        .last = last_share(&w->phases),
+        .halted = more - others_of(f, w).stopped > yk__often_halted ? more : 0.0};
 }
 
 /* The next three return how many times as long as those of the others the steps of a worker take, if that is the case; else 0.

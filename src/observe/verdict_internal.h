@@ -28,7 +28,7 @@ typedef struct {
     double step;                  /* seconds of its own work per step */
     double last;                  /* share of the barriers at which it was last */
     double halted; /* share of the time in which it was stopped or had no core; 0: as the others */
-} yk__slowest;
+} yk__slow_worker;
 
 /* Figures derived from the evidence. */
 typedef struct {
@@ -50,7 +50,7 @@ typedef struct {
     bool several_hosts;             /* ranks on several hosts */
     double bytes_per_step;          /* of the worker that sends and receives most */
     yk__link link;
-    yk__slowest slowest;
+    yk__slow_worker slowest;
     const yk_process_evidence
         *stopped;         /* a server that was stopped, or had no core, for much of the time; NULL: none */
     double stopped_share; /* of the time */
