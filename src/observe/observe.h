@@ -91,7 +91,6 @@ typedef struct {
     yk_comm *comm;                          /* NULL: one process */
     int rank, ranks;                        /* rank: 0 only for the chief */
     int chief;                              /* the peer number of the chief */
-    bool server;                            /* this process is a parameter server */
     bool joined;                            /* it joined a running job (config->join) */
     bool streamed;                          /* the data is read again in each epoch */
     int workers;                            /* of this process: threads that train; 1 for a server */

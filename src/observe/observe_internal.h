@@ -146,10 +146,8 @@ struct yk_observer {
 };
 
 /* observer.c */
-void yk__thin(void *points, size_t width, int *n); /* drops every other point of a full array */
-const char *yk__observer_role(const yk_observer *o);
+void yk__thin(void *points, size_t width, int *n);          /* drops every other point of a full array */
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
-bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false: none, or locked */
 void yk__observer_progress(yk_observer *o, const yk_progress_report *p);
 yk_progress_report yk__progress_unknown(uint64_t step);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);

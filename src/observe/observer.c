@@ -162,22 +162,7 @@ bool yk__observer_verdict(yk_observer *o, yk_verdict *out)
     return known;
 }
 
-bool yk__observer_sample(yk_observer *o, yk_sample *out)
-{
-    if (!yk_mutex_trylock(&o->lock))
-        return false;
-    const bool known = o->history.npoints > 0;
-    *out = o->history.sample;
-    yk_mutex_unlock(&o->lock);
-    return known;
-}
-
 /* ---- beginning ---- */
-
-const char *yk__observer_role(const yk_observer *o)
-{
-    return o->c.server ? "server" : "worker";
-}
 
 yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out)
 {
@@ -186,8 +171,9 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
         return yk_fail_memory(sizeof *o, "the observer");
     o->c = *config;
     o->single_process = config->plan->placement == YK_PLACEMENT_LOCAL;
-    o->base = (yk_process){.rank = config->rank, .host = -1, .workers = config->server ? 0 : config->workers};
-    snprintf(o->base.role, sizeof o->base.role, "%s", yk__observer_role(o));
+    o->base =
+        (yk_process){.rank = config->rank, .host = -1, .workers = config->plan->trains ? config->workers : 0};
+    snprintf(o->base.role, sizeof o->base.role, "%s", o->base.workers ? "worker" : "server");
     o->first_of_host = config->rank == 0;
     o->earlier_seconds = config->earlier_seconds;
     o->history.every = 1;
@@ -234,11 +220,11 @@ static yk_status start_sampler(yk_observer *o)
                                    .dir = dir,
                                    .name = name,
                                    .rank = o->base.rank,
-                                   .role = yk__observer_role(o),
+                                   .role = o->base.role,
                                    .earlier = o->earlier_seconds,
                                    .phases = c->phases,
                                    .workers = c->workers,
-                                   .server = c->server,
+                                   .server = !o->base.workers,
                                    .other_writes_host = !o->first_of_host,
                                    .bytes = c->comm ? bytes_so_far : NULL,
                                    .each = each_sample,

@@ -29,67 +29,61 @@
 
 enum { MAX = 96, TEXT = 512 };
 
-typedef struct {
-    yk_hyperparameter h[MAX];
-    char text[MAX][TEXT];
-    size_t n;
-} list;
-
-static bool has(const list *l, const char *name)
+static bool has(const yk_hyperparameter *list, size_t n, const char *name)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (!strcmp(l->h[i].name, name))
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i].name, name))
             return true;
     return false;
 }
 
-static void add_parameter(list *l, const char *name, const char *text, double number)
-{
-    if (l->n < MAX && (text || isfinite(number)))
-        l->h[l->n++] = (yk_hyperparameter){name, text, number};
-}
-
 /* TensorBoard takes the names of the columns from one of the runs, so all runs have these, even if the options were not given. */
-static void add_common(const yk_observer *o, list *l)
+static size_t list_common(const yk_observer *o, yk_hyperparameter *list)
 {
     const yk_config *c = o->c.config;
     const yk_plan *p = o->c.plan;
-    add_parameter(l, "model", c->model, NAN);
-    add_parameter(l, "data", c->data, NAN);
-    add_parameter(l, "mode", p->mode, NAN);
-    if (o->c.optim[0]) {
-        add_parameter(l, "optimizer", yk_optim_rule_of(o->c.optim[0]->kind)->name, NAN);
-        add_parameter(l, "lr", NULL, o->c.optim[0]->lr);
-    }
-    add_parameter(l, "batch", NULL, (double)p->batch);
-    add_parameter(l, "global batch", NULL, (double)p->global_batch);
-    add_parameter(l, "workers", NULL, p->workers);
-    add_parameter(l, "processes", NULL, o->c.ranks);
-    add_parameter(l, "servers", NULL, p->servers);
-    add_parameter(l, "threads", NULL, p->threads);
-    add_parameter(l, "seed", NULL, (double)c->seed);
+    const yk_optim_config *optim = o->c.optim[0];
+    const yk_hyperparameter common[] = {
+        {"model", c->model, NAN},
+        {"data", c->data, NAN},
+        {"mode", p->mode, NAN},
+        {"optimizer", optim ? yk_optim_rule_of(optim->kind)->name : NULL, NAN},
+        {"lr", NULL, optim ? optim->lr : NAN},
+        {"batch", NULL, (double)p->batch},
+        {"global batch", NULL, (double)p->global_batch},
+        {"workers", NULL, p->workers},
+        {"processes", NULL, o->c.ranks},
+        {"servers", NULL, p->servers},
+        {"threads", NULL, p->threads},
+        {"seed", NULL, (double)c->seed}};
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        if (common[i].text || isfinite(common[i].number))
+            list[n++] = common[i];
+    return n;
 }
 
 static yk_status write_parameters(const yk_observer *o, yk_events *e)
 {
     static const char *const metrics[] = {
         "test/accuracy", "test/auc", "test/loss", "train/mean_loss", "speed/examples_per_second", NULL};
-    list *l = calloc(1, sizeof *l);
-    if (!l)
-        return yk_fail_memory(sizeof *l, "the hyperparameters");
-    add_common(o, l);
-    for (const yk_option *k = yk_options; k->name && l->n < MAX; k++) {
-        if (!(k->flags & YK_OPT_CHANGES_RESULTS) || has(l, k->name))
+    yk_hyperparameter list[MAX];
+    char(*texts)[TEXT] = calloc(MAX, sizeof *texts);
+    if (!texts)
+        return yk_fail_memory(MAX * sizeof *texts, "the hyperparameters");
+    size_t n = list_common(o, list);
+    for (const yk_option *k = yk_options; k->name && n < MAX; k++) {
+        if (!(k->flags & YK_OPT_CHANGES_RESULTS) || has(list, n, k->name))
             continue;
-        const char *text = yk_config_changed(o->c.config, k, l->text[l->n]);
-        double x;
+        const char *text = yk_config_changed(o->c.config, k, texts[n]);
+        double x = (double)NAN;
         if (*text && yk_option_is_number(k) && !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x))
             text = NULL;
         if (!text || *text)
-            add_parameter(l, k->name, text, x);
+            list[n++] = (yk_hyperparameter){k->name, text, x};
     }
-    const yk_status st = yk_events_session_begin(e, l->h, l->n, metrics);
-    free(l);
+    const yk_status st = yk_events_session_begin(e, list, n, metrics);
+    free(texts);
     return st;
 }
 
@@ -270,10 +264,11 @@ static void add_resources(int rank, const char *host, const yk_sample *now, scal
 
 static void add_own_resources(yk_observer *o, scalars *s)
 {
-    yk_sample now;
     const yk_usage u = yk__observer_usage(o);
-    if (yk__observer_sample(o, &now))
-        add_resources(o->base.rank, o->first_of_host ? u.host : NULL, &now, s);
+    yk_mutex_lock(&o->lock);
+    const yk_sample now = o->history.sample;
+    yk_mutex_unlock(&o->lock);
+    add_resources(o->base.rank, o->first_of_host ? u.host : NULL, &now, s);
 }
 
 /* The shares of the phases since the last event; returns their sum in seconds. */
@@ -297,7 +292,7 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
     yk__tensorboard *b = o->tensorboard;
     yk_phases_sample now, *before = &b->before[b->first + worker];
     yk_phases_read(&o->c.phases[worker], &now);
-    const double sum = add_phases(&now, before, o->c.server, s);
+    const double sum = add_phases(&now, before, !o->base.workers, s);
     if (!(sum > 0.0))
         return;
     const double paused = now.phase[YK_PHASE_EVAL] - before->phase[YK_PHASE_EVAL] +

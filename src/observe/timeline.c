@@ -17,13 +17,13 @@ yk_status yk__timeline_start(yk_observer *o)
     const yk_observer_config *c = &o->c;
     if (!c->config->trace)
         return YK_OK;
-    yk_status st = yk_trace_create(c->rank, yk__observer_role(o), &o->trace);
+    yk_status st = yk_trace_create(c->rank, o->base.role, &o->trace);
     size_t events = TRACE_EVENTS / (size_t)c->plan->workers;
     events = events > MAX_TRACK ? MAX_TRACK : events < MIN_TRACK ? MIN_TRACK : events;
     for (int i = 0; !st && i < c->workers; i++) {
         char name[32];
         snprintf(name, sizeof name, "worker %d", i);
-        st = add_track(o, c->workers > 1 ? name : yk__observer_role(o), events, &c->phases[i].track);
+        st = add_track(o, c->workers > 1 ? name : o->base.role, events, &c->phases[i].track);
         if (!st && c->model->ops->network)
             yk_net_timeline(c->model->ops->network(c->work(c->context, i)), c->phases[i].track);
     }

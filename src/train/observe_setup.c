@@ -87,7 +87,6 @@ yk_status yk__observe(yk__trainer *t)
                             .rank = k->rank,
                             .ranks = k->ranks,
                             .chief = k->server_peer ? k->server_peer[0] : 0,
-                            .server = !t->plan->trains,
                             .joined = k->joined,
                             .streamed = yk__is_streamed(t),
                             .workers = t->local_workers,
