@@ -19,7 +19,12 @@ static trial begin(int n, const double *train, const double *test, const double 
 {
     trial t = {.r = {.lr = 0.1, .classes = 10, .examples = 5000, .test_examples = 1000, .global_batch = 100}};
     for (int i = 0; i < n; i++)
-        t.point[i] = (yk_curve_point){i + 1.0, train[i], test[i], accuracy[i], 50, 5000};
+        t.point[i] = (yk_curve_point){.epoch = i + 1.0,
+                                      .train_loss = train[i],
+                                      .test_loss = test[i],
+                                      .accuracy = accuracy[i],
+                                      .steps = 50,
+                                      .examples = 5000};
     t.r.points = (size_t)n;
     t.r.last = (yk_evaluation){.train_loss = train[n - 1],
                                .tested = true,

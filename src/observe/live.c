@@ -36,17 +36,15 @@ static double rate_of_worker(const yk_process *p)
     return p->workers && trained > 0.0 ? (double)l->examples / trained : (double)NAN;
 }
 
-/* The columns of a table of doubles, each an array. */
-static void put_columns(yk_json *j, const char *name, const char *const *columns, const void *table, int rows)
+/* The columns of a table whose rows have `width` bytes and begin with these numbers, each as an array. */
+static void put_columns(yk_json *j, const char *name, const char *const *columns, const void *table,
+                        size_t width, int rows)
 {
-    int width = 0;
-    while (columns[width])
-        width++;
     yk_json_object(j, name);
-    for (int c = 0; c < width; c++) {
+    for (size_t c = 0; columns[c]; c++) {
         yk_json_array(j, columns[c]);
         for (int i = 0; i < rows; i++)
-            yk_json_real(j, NULL, ((const double *)table)[i * width + c]);
+            yk_json_real(j, NULL, ((const double *)((const char *)table + (size_t)i * width))[c]);
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -80,7 +78,7 @@ static void put_processes(yk_observer *o, yk_json *j, const yk_process *all, int
         if (job) {
             yk__curve curve;
             yk__telemetry_curve(o, p->rank, &curve);
-            put_columns(j, "curves", curves, curve.point, curve.n);
+            put_columns(j, "curves", curves, curve.point, sizeof *curve.point, curve.n);
         }
         yk_json_end(j);
         for (int k = 0; p->workers && k < YK_PHASES; k++)
@@ -98,8 +96,9 @@ static void put_history(yk_json *j, const yk__history *h)
         "received", "net_in", "net_out", "disk_read",           "disk_written", NULL};
     static const char *const tests[] = {"seconds",         "step", "test_loss", "test_accuracy", "test_auc",
                                         "validation_loss", NULL};
-    put_columns(j, "history", points, h->point, h->npoints);
-    put_columns(j, "evals", tests, h->test, h->ntests);
+    put_columns(j, "history", points, h->point, sizeof *h->point, h->npoints);
+    put_columns(j, "evals", tests, h->curve, sizeof *h->curve,
+                h->tested.tested || h->tested.validated ? h->ncurve : 0);
 }
 
 static double seconds_of(const yk_observer *o, const yk__history *h)

@@ -331,33 +331,37 @@ yk_status yk__metrics_close(yk_observer *o)
 
 /* ---- evaluations ---- */
 
-/* Adds a point to the curve of evaluations, for warnings. */
+/* For the live page and for warnings. */
 static void add_to_curve(yk_observer *o, const yk_evaluation *e)
 {
-    const uint64_t since = o->ncurve ? o->curve_steps : o->c.resumed_from,
-                   before = o->ncurve ? o->curve_examples : o->c.earlier_examples;
-    if (o->ncurve && e->at.step == o->curve_steps)
-        return;
-    /* drops every other point; the counts of the rest are then those of a half */
-    if (o->ncurve == YK__MAX_CURVE) {
-        o->ncurve /= 2;
-        for (size_t i = 0; i < o->ncurve; i++)
-            o->curve[i] = o->curve[2 * i + 1];
+    yk__history *h = &o->history;
+    const uint64_t since = h->ncurve ? o->curve_steps : o->c.resumed_from,
+                   before = h->ncurve ? o->curve_examples : o->c.earlier_examples;
+    yk_mutex_lock(&o->lock);
+    h->tested = *e;
+    if (!h->ncurve || e->at.step != o->curve_steps) {
+        if (h->ncurve == YK__MAX_CURVE)
+            yk__thin(h->curve, sizeof *h->curve, &h->ncurve);
+        h->curve[h->ncurve++] = (yk_curve_point){.seconds = e->seconds,
+                                                 .step = (double)e->at.step,
+                                                 .test_loss = e->test_loss,
+                                                 .accuracy = e->accuracy,
+                                                 .auc = e->auc,
+                                                 .validation_loss = e->validation_loss,
+                                                 .epoch = yk_epochs_done(&e->at),
+                                                 .train_loss = e->train_loss,
+                                                 .steps = e->at.step - since,
+                                                 .examples = e->at.examples - before};
     }
-    o->curve[o->ncurve++] = (yk_curve_point){.epoch = yk_epochs_done(&e->at),
-                                             .train_loss = e->train_loss,
-                                             .test_loss = e->test_loss,
-                                             .accuracy = e->accuracy,
-                                             .steps = e->at.step - since,
-                                             .examples = e->at.examples - before};
+    yk_mutex_unlock(&o->lock);
     o->curve_steps = e->at.step;
     o->curve_examples = e->at.examples;
 }
 
 const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
 {
-    *n_out = o ? o->ncurve : 0;
-    return o ? o->curve : NULL;
+    *n_out = o ? (size_t)o->history.ncurve : 0;
+    return o ? o->history.curve : NULL;
 }
 
 /* If the window is narrow, leaves out the majority class, then the epoch, then the training loss. */
@@ -394,7 +398,6 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     yk__metrics *m = o->metrics;
     if (e->at.step) /* the evaluation before the first step is only for the curves */
         print_evaluation(e);
-    yk__observer_test(o, e);
     add_to_curve(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))

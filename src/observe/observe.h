@@ -179,7 +179,9 @@ yk_status yk_observer_conclude_failed(yk_observer *o, yk_observation *out);
 
 /* An evaluation, as a point of the curves. Unknown numbers are NaN. */
 typedef struct {
-    double epoch, train_loss, test_loss, accuracy;
+    /* the columns on the live page (live.c) */
+    double seconds, step, test_loss, accuracy, auc, validation_loss;
+    double epoch, train_loss;
     uint64_t steps, examples; /* over which the training loss is averaged */
 } yk_curve_point;
 

@@ -23,8 +23,8 @@
 typedef struct yk__metrics yk__metrics;
 typedef struct yk__tensorboard yk__tensorboard;
 
-/* Limits: points and tests on the live page; evaluations for warnings. */
-enum { YK__POINTS = 400, YK__TESTS = 200, YK__MAX_CURVE = 512 };
+/* Limits: points on the live page; evaluations, there and for warnings. */
+enum { YK__POINTS = 400, YK__MAX_CURVE = 512 };
 
 /* Points of the curves of the live page. live.c lists the columns in the same order. */
 typedef struct {
@@ -32,20 +32,16 @@ typedef struct {
         disk_read, disk_written;
 } yk__point;
 
-typedef struct {
-    double seconds, step, test_loss, test_accuracy, test_auc, validation_loss;
-} yk__test_point;
-
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
     yk_progress_report progress;
     yk_evaluation tested; /* the last one; NaN: none yet */
     yk_run_end end;       /* its state is NULL during the run */
     char error[256];      /* of a run that failed */
-    int npoints, ntests;
+    int npoints, ncurve;
     uint64_t seen, every; /* samples; which of them are kept */
     yk__point point[YK__POINTS];
-    yk__test_point test[YK__TESTS];
+    yk_curve_point curve[YK__MAX_CURVE]; /* evaluations, added by worker 0 */
     yk_sample sample;
     yk_usage usage;
     yk_verdict verdict;
@@ -135,9 +131,7 @@ struct yk_observer {
     yk__telemetry_state telemetry;
     yk_op *state_op; /* on the chief: the last heartbeat to each rank; NULL: none yet */
 
-    yk_curve_point curve[YK__MAX_CURVE]; /* written by worker 0, after an evaluation */
-    size_t ncurve;
-    uint64_t curve_steps, curve_examples; /* of the run, at the last point */
+    uint64_t curve_steps, curve_examples; /* of the run, at the last evaluation */
 
     yk_mutex lock; /* protects the rest, and telemetry.peer */
     yk__history history;
@@ -150,7 +144,6 @@ void yk__thin(void *points, size_t width, int *n);          /* drops every other
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
 void yk__observer_progress(yk_observer *o, const yk_progress_report *p);
 yk_progress_report yk__progress_unknown(uint64_t step);
-void yk__observer_test(yk_observer *o, const yk_evaluation *e);
 /* The state of this process so far. yk__self_so_far() has the part that any thread may read; yk__observer_self() has all of it,
  * and is called by the thread that trains. */
 yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);

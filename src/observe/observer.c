@@ -135,20 +135,6 @@ double yk__observer_seconds(const yk_observer *o)
     return o->earlier_seconds + yk_now() - o->began;
 }
 
-void yk__observer_test(yk_observer *o, const yk_evaluation *e)
-{
-    if (!e->tested && !e->validated)
-        return;
-    yk_mutex_lock(&o->lock);
-    yk__history *h = &o->history;
-    h->tested = *e;
-    if (h->ntests == YK__TESTS)
-        yk__thin(h->test, sizeof *h->test, &h->ntests);
-    h->test[h->ntests++] = (yk__test_point){e->seconds, (double)e->at.step, e->test_loss, e->accuracy,
-                                            e->auc,     e->validation_loss};
-    yk_mutex_unlock(&o->lock);
-}
-
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out)
 {
     bool known = false;
