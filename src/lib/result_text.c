@@ -60,11 +60,12 @@ static void print_processes(FILE *f, const yk_observation *w, const yk_plan *pla
                  p->lost     ? " lost"
                  : p->joined ? " joined"
                              : "");
-        fprintf(f, "%-14s %9.2f %9llu %10llu %6.2f %10s %10s %10s %10s %10s\n", name, u->seconds,
-                (unsigned long long)p->phases.steps, (unsigned long long)p->phases.examples, u->cpu.mean,
-                yk_bytes_text(u->memory.peak, text[0]), yk_bytes_text(u->read_bytes, text[1]),
-                yk_bytes_text(u->written_bytes, text[2]), yk_bytes_text((double)p->bytes_sent, text[3]),
-                yk_bytes_text((double)p->bytes_received, text[4]));
+        fprintf(
+            f, "%-14s %9.2f %9llu %10llu %6.2f %10s %10s %10s %10s %10s\n", name, u->seconds,
+            (unsigned long long)p->phases.steps, (unsigned long long)p->phases.examples, u->cpu.mean,
+            yk_bytes_text(u->memory.peak, text[0]), yk_bytes_text(u->disk_read.mean * u->seconds, text[1]),
+            yk_bytes_text(u->disk_written.mean * u->seconds, text[2]),
+            yk_bytes_text((double)p->bytes_sent, text[3]), yk_bytes_text((double)p->bytes_received, text[4]));
     }
     const char *agreement = yk_plan_agreement_text(plan);
     if (agreement)

@@ -170,11 +170,6 @@ static yk_status conclude(const yk_observer *o, yk_observation *w)
     if (!w->measured)
         return yk_fail_memory((size_t)max * (sizeof *w->measured + sizeof *w->process), "the measurements");
     list_measured(o, w);
-    for (int i = 0; i < w->nprocesses; i++) {
-        w->forward += w->process[i].forward;
-        w->backward += w->process[i].backward;
-    }
-    yk_verdict_shares(w->measured, w->nmeasured, w->phase);
     find_verdict(o, w);
     return YK_OK;
 }

@@ -25,8 +25,7 @@ static const double rate_seconds = 0.2, measure_every = 0.5, flush_every = 0.2; 
 /* A moment that rates and losses are computed from. */
 typedef struct {
     double time;
-    uint64_t step, examples, trained;
-    double loss;
+    yk_run_position at;
 } mark;
 
 struct yk__metrics {
@@ -36,7 +35,6 @@ struct yk__metrics {
     yk_json line;
     /* times: of the last flush; of the last event with resources and phases; 0: not yet */
     double flushed, measured;
-    double accuracy;                 /* of the last test; NaN: none yet */
     yk_evaluation last, best[BESTS]; /* the last one; the best ones by loss, accuracy and AUC of each set */
     double best_value[BESTS];        /* higher is better */
     bool has_evaluation;             /* written by this process */
@@ -63,7 +61,6 @@ yk_status yk__metrics_open(yk_observer *o)
     if (!m)
         return YK_ESYSTEM;
     o->metrics = m;
-    m->accuracy = (double)NAN;
     for (int i = 0; i < BESTS; i++)
         m->best_value[i] = -HUGE_VAL;
     if (!dir)
@@ -154,7 +151,7 @@ static void show(yk_observer *o, const yk_progress_report *p)
     if (!yk_progress_wanted() && !o->c.progress)
         return;
     char test[40] = "", by[80] = "", left[40] = "", rate[24], epoch[32], text[256];
-    const double accuracy = o->metrics->accuracy;
+    const double accuracy = o->history.tested.accuracy; /* this thread sets it */
     yk_verdict verdict;
     shorten(p->examples_per_second, rate);
     if (isfinite(accuracy))
@@ -222,11 +219,6 @@ static yk_status write_skipped(yk_observer *o, bool end)
 
 /* ---- points of the training curves ---- */
 
-static mark mark_of(const yk_run_position *at, double now)
-{
-    return (mark){now, at->step, at->examples, at->trained_examples, at->trained_loss};
-}
-
 /* Whether two learning rates are always the same. */
 static bool same_rate(const yk_optim_config *a, const yk_optim_config *b)
 {
@@ -239,12 +231,13 @@ static yk_progress_report progress_since(const yk_observer *o, const yk_run_posi
                                          const mark *from, const mark *rates)
 {
     const double seconds = now - rates->time;
+    const yk_run_position *began = &rates->at;
     yk_progress_report p = {.step = at->step,
                             .examples = at->examples,
-                            .loss = (at->trained_loss - from->loss) /
-                                    (double)(at->trained_examples - from->trained),
-                            .examples_per_second = (double)(at->examples - rates->examples) / seconds,
-                            .steps_per_second = (double)(at->step - rates->step) / seconds,
+                            .loss = (at->trained_loss - from->at.trained_loss) /
+                                    (double)(at->trained_examples - from->at.trained_examples),
+                            .examples_per_second = (double)(at->examples - began->examples) / seconds,
+                            .steps_per_second = (double)(at->step - began->step) / seconds,
                             .epoch = yk_epochs_done(at),
                             .seconds_left = seconds_left(o, at)};
     for (int g = 0; g < YK_RATES; g++) {
@@ -260,14 +253,14 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
 {
     yk__metrics *m = o->metrics;
     yk_verdict v;
-    if (m->written.step == at->step || m->written.trained == at->trained_examples)
+    if (m->written.at.step == at->step || m->written.at.trained_examples == at->trained_examples)
         return;
     if (now - m->then.time >= rate_seconds) {
         m->from = m->then;
-        m->then = mark_of(at, now);
+        m->then = (mark){now, *at};
     }
     const yk_progress_report p = progress_since(o, at, now, &m->written, &m->from);
-    m->written = mark_of(at, now);
+    m->written = (mark){now, *at};
     if (!m->file)
         return;
     const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= measure_every;
@@ -292,7 +285,7 @@ void yk_observer_begin(yk_observer *o)
     yk__metrics *m = o->metrics;
     if (!m) /* only the chief has metrics */
         return;
-    m->written = (mark){.time = yk_now(), .step = o->c.resumed_from, .examples = o->c.earlier_examples};
+    m->written = (mark){yk_now(), {.step = o->c.resumed_from, .examples = o->c.earlier_examples}};
     m->from = m->then = m->shown = m->written;
 }
 
@@ -304,11 +297,11 @@ void yk_observer_progress(yk_observer *o, bool point, bool line)
     o->c.position(o->c.context, &at);
     if (point)
         write_point(o, &at, now);
-    if (line && at.trained_examples > m->shown.trained) {
+    if (line && at.trained_examples > m->shown.at.trained_examples) {
         const yk_progress_report p = progress_since(o, &at, now, &m->shown, &m->shown);
         yk__observer_progress(o, &p);
         show(o, &p);
-        m->shown = mark_of(&at, now);
+        m->shown = (mark){now, at};
     }
 }
 
@@ -399,7 +392,6 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     if (e->at.step) /* the evaluation before the first step is only for the curves */
         print_evaluation(e);
     add_to_curve(o, e);
-    m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;
     compare_with_best(m, e);

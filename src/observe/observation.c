@@ -197,10 +197,11 @@ static void processes(yk_json *j, const yk_observation *w)
                       {"received_rate_peak", p->usage.received.peak},
                       {"disk_rate", p->usage.disk_read.mean + p->usage.disk_written.mean},
                       {"disk_rate_peak", p->usage.disk_read.peak + p->usage.disk_written.peak},
-                      {"cpu_seconds", p->usage.cpu_seconds}, {"cpu_mean", p->usage.cpu.mean},
+                      {"cpu_seconds", p->usage.cpu.mean * p->usage.seconds}, {"cpu_mean", p->usage.cpu.mean},
                       {"cpu_peak", p->usage.cpu.peak}, {"rss_mean", p->usage.memory.mean},
-                      {"rss_peak", p->usage.memory.peak}, {"disk_read_bytes", p->usage.read_bytes},
-                      {"disk_written_bytes", p->usage.written_bytes});
+                      {"rss_peak", p->usage.memory.peak},
+                      {"disk_read_bytes", p->usage.disk_read.mean * p->usage.seconds},
+                      {"disk_written_bytes", p->usage.disk_written.mean * p->usage.seconds});
         yk__process_phases_json(j, p, p->workers == 0);
         workers_of(j, w, p);
         yk_json_end(j);
@@ -234,22 +235,34 @@ static void warnings(yk_json *j, const yk_observation *w)
     yk_json_end(j);
 }
 
-static void passes(yk_json *j, double forward, double backward)
+/* Shares of the time in the forward and the backward pass. */
+static void passes(yk_json *j, const yk_observation *w)
 {
+    double forward = 0.0, backward = 0.0;
+    for (int i = 0; i < w->nprocesses; i++) {
+        forward += w->process[i].forward;
+        backward += w->process[i].backward;
+    }
+    const double both = forward + backward;
+    if (!(both > 0.0)) {
+        yk_json_null(j, "passes");
+        return;
+    }
     yk_json_object(j, "passes");
-    yk_json_real(j, "forward", forward / (forward + backward));
-    yk_json_real(j, "backward", backward / (forward + backward));
+    YK_JSON_REALS(j, {"forward", forward / both}, {"backward", backward / both});
     yk_json_end(j);
 }
 
 /* What was not measured is null. */
 void yk_observation_json(yk_json *j, const yk_observation *w)
 {
-    const bool seen = w->measured, judged = w->verdict.text[0], timed = w->forward + w->backward > 0.0;
+    const bool seen = w->measured, judged = w->verdict.text[0];
+    double phase[YK_PHASES];
+    yk_verdict_shares(w->measured, w->nmeasured, phase);
     yk_json_text(j, "verdict", judged ? w->verdict.text : NULL);
     judged ? bottleneck(j, &w->verdict) : yk_json_null(j, "bottleneck");
-    seen ? yk_phases_json(j, w->phase, 1.0, false) : yk_json_null(j, "phases");
-    timed ? passes(j, w->forward, w->backward) : yk_json_null(j, "passes");
+    seen ? yk_phases_json(j, phase, 1.0, false) : yk_json_null(j, "phases");
+    passes(j, w);
     seen ? resources(j, w) : yk_json_null(j, "resources");
     hosts(j, w);
     interfaces(j, w);

@@ -35,8 +35,6 @@ typedef struct {
 /* nprocesses is 0 if the run ended before the first measurement; measured is NULL if it was not concluded. */
 typedef struct {
     yk_verdict verdict;
-    double phase[YK_PHASES]; /* shares of the workers' time */
-    double forward, backward;
     int nprocesses, nmeasured, nservers, nwarnings;
     bool job; /* several processes: their traffic is known */
     /* [nprocesses] the ranks in their order, then workers that joined; owned, like the next two */

@@ -63,6 +63,12 @@ typedef void describer(const yk__facts *f, yk_verdict *v);
     snprintf((v)->text, sizeof(v)->text, "%s: " format, yk_verdict_name((v)->kind), __VA_ARGS__)
 #define advise(v, ...) snprintf((v)->advice, sizeof(v)->advice, __VA_ARGS__)
 
+/* Names the host of what is slow; NULL: not known. */
+static void blame(yk_verdict *v, const char *host)
+{
+    snprintf(v->host, sizeof v->host, "%s", host ? host : "");
+}
+
 /* "1 core", "2.5 cores", with "%.3g core%s" */
 static const char *plural(double n)
 {
@@ -210,6 +216,7 @@ static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
     const yk__link *l = &f->link;
     char others[80] = "";
     if (l->slow) {
+        blame(v, l->host);
         snprintf(others, sizeof others, ", those of other hosts up to %.3g MB/s", l->others * 1e-6);
         advise(v, "check the link of host %s, or leave it out; or use a larger --batch or %s", l->host,
                e->send_less);
@@ -243,6 +250,7 @@ static void describe_server(const yk__facts *f, yk_verdict *v)
     const yk_evidence *e = f->e;
     const yk_process_evidence *s = f->server;
     char name[96];
+    blame(v, s->host);
     say(v,
         "the workers spent %.0f %% of the time waiting for parameter servers; %s handles messages %.0f %% of "
         "the time",
@@ -263,6 +271,7 @@ static void describe_halted(const yk__facts *f, const yk_process_evidence *p, do
 {
     const bool server = p == f->stopped, stopped = p->stopped >= share;
     char name[96], end[96];
+    blame(v, p->host);
     say(v, "%s%s %s for %.0f %% of the time%s", name_of(p, f->e, name), server ? ", a parameter server," : "",
         stopped ? "was stopped" : "had no core", 100.0 * share,
         server || f->e->waits ? "; the others waited for it" : "");
@@ -286,6 +295,7 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
         describe_halted(f, f->slowest.p, f->slowest.halted, v);
         return;
     }
+    blame(v, f->slowest.p->host);
     name_of(f->slowest.p, e, name);
     if (e->waits)
         say(v,
@@ -436,14 +446,7 @@ static bool is_oversubscribed(const yk__facts *f, yk_verdict_kind other)
     return other != YK_VERDICT_BANDWIDTH && other != YK_VERDICT_LATENCY;
 }
 
-static describer *set(yk_verdict *v, yk_verdict_kind kind, double share, describer *cause)
-{
-    v->kind = kind;
-    v->share = share;
-    return cause;
-}
-
-/* Sets the kind and the share; returns what describes them. */
+/* The first rule that holds gives the verdict. */
 static describer *conclude(const yk__facts *f, yk_verdict *v)
 {
     static describer *const lost_time[YK_VERDICT_KINDS] = {
@@ -452,35 +455,29 @@ static describer *conclude(const yk__facts *f, yk_verdict *v)
         [YK_VERDICT_SYNC] = describe_sync,           [YK_VERDICT_STRAGGLER] = describe_straggler,
         [YK_VERDICT_SERVER] = describe_server,       [YK_VERDICT_CONTENTION] = describe_contention};
     const double *s = f->share, working = s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] + s[YK_PHASE_EVAL],
-                 taken = competition(f);
-    const yk_verdict_kind max = largest_waste(f);
-    if (f->e->seconds < min_seconds || f->steps < MIN_STEPS)
-        return set(v, YK_VERDICT_NONE, 0.0, describe_too_short);
-    if (f->waste[YK_VERDICT_MEMORY] >= yk__significant)
-        return set(v, YK_VERDICT_MEMORY, f->waste[YK_VERDICT_MEMORY], describe_memory);
-    if (taken > 0.0)
-        return set(v, YK_VERDICT_CPU, taken, describe_competition);
-    if (is_oversubscribed(f, max))
-        return set(v, YK_VERDICT_CPU, f->oversubscribed, describe_oversubscribed);
-    if (max != YK_VERDICT_NONE)
-        return set(v, max, f->waste[max], lost_time[max]);
-    if (working < 0.5)
-        return set(v, YK_VERDICT_NONE, 0.0, describe_nothing);
+                 stalled = f->waste[YK_VERDICT_MEMORY], taken = competition(f);
     /* in one process, parameters and sending are its work as well */
     const double also = f->e->ranks <= 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
-    return set(v, YK_VERDICT_CPU, working + also, describe_cpu);
-}
-
-/* The host that is to blame. */
-static const char *host_of(const yk__facts *f, yk_verdict_kind kind)
-{
-    if (kind == YK_VERDICT_BANDWIDTH)
-        return f->link.slow ? f->link.host : NULL;
-    if (kind == YK_VERDICT_SERVER)
-        return f->server->host;
-    if (kind != YK_VERDICT_STRAGGLER)
-        return NULL;
-    return f->slowest.p ? f->slowest.p->host : f->stopped->host;
+    const yk_verdict_kind max = largest_waste(f);
+    const struct {
+        bool holds;
+        yk_verdict_kind kind;
+        double share;
+        describer *describe;
+    } rules[] = {
+        {f->e->seconds < min_seconds || f->steps < MIN_STEPS, YK_VERDICT_NONE, 0.0, describe_too_short},
+        {stalled >= yk__significant, YK_VERDICT_MEMORY, stalled, describe_memory},
+        {taken > 0.0, YK_VERDICT_CPU, taken, describe_competition},
+        {is_oversubscribed(f, max), YK_VERDICT_CPU, f->oversubscribed, describe_oversubscribed},
+        {max != YK_VERDICT_NONE, max, f->waste[max], lost_time[max]},
+        {working < 0.5, YK_VERDICT_NONE, 0.0, describe_nothing},
+        {true, YK_VERDICT_CPU, working + also, describe_cpu}};
+    int i = 0;
+    while (!rules[i].holds)
+        i++;
+    v->kind = rules[i].kind;
+    v->share = rules[i].share;
+    return rules[i].describe;
 }
 
 void yk_verdict_find(const yk_evidence *e, yk_verdict *out)
@@ -489,7 +486,5 @@ void yk_verdict_find(const yk_evidence *e, yk_verdict *out)
     *out = (yk_verdict){0};
     yk__verdict_facts(e, &f);
     conclude(&f, out)(&f, out);
-    const char *host = host_of(&f, out->kind);
-    snprintf(out->host, sizeof out->host, "%s", host ? host : "");
     list_numbers(&f, out);
 }

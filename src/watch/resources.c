@@ -394,9 +394,6 @@ static void take_sample(yk_resources *r, bool last)
     }
     yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
-    u->cpu_seconds = all.cpu * all.interval;
-    u->read_bytes = all.disk_read * all.interval;
-    u->written_bytes = all.disk_written * all.interval;
     u->seconds = all.interval;
     const double throttled = (r->throttled - r->throttled_first) / fmax(r->config.workers, 1);
     u->stopped = all.interval > 0.0 ? fmin(fmax(r->stopped, throttled) / all.interval, 1.0) : 0.0;

@@ -101,8 +101,7 @@ typedef struct {
     uint64_t samples;
     yk_mean_peak cpu, cpu_host, memory, net_in, net_out, disk_read, disk_written, disk_busy, net_busy,
         delayed, memory_stall, major_faults;
-    yk_mean_peak sent, received;                   /* by the program itself */
-    double cpu_seconds, read_bytes, written_bytes; /* since the first sample; disk I/O of this process */
+    yk_mean_peak sent, received; /* by the program itself */
     int nnics;
     yk_nic_usage nic[YK_MAX_SHOWN_NICS];
     int nalerts;
