@@ -232,19 +232,19 @@ static void text_for_prometheus(void **state)
 {
     (void)state;
     yk_prom p = {0};
-    yk_prom_family(&p, "a_total", "Two\nlines \\ \"x\".");
+    yk_prom_family(&p, "a_total", "Help \"x\".");
     yk_prom_sample(&p, (const char *[]){"worker", "0", "note", "a\"b\\c\nd", NULL}, 3.0);
     yk_prom_sample(&p, NULL, (double)NAN);
     yk_prom_family(&p, "b", "B.");
     yk_prom_sample(&p, NULL, (double)INFINITY);
     yk_prom_sample(&p, NULL, -0.125);
-    char *text = yk_prom_take(&p);
+    char *text = yk_text_take(&p.out);
     assert_non_null(text);
-    assert_string_equal(text, "# HELP a_total Two\\nlines \\\\ \"x\".\n# TYPE a_total counter\n"
+    assert_string_equal(text, "# HELP a_total Help \"x\".\n# TYPE a_total counter\n"
                               "a_total{worker=\"0\",note=\"a\\\"b\\\\c\\nd\"} 3\na_total NaN\n"
                               "# HELP b B.\n# TYPE b gauge\nb +Inf\nb -0.125\n");
     free(text);
-    assert_null(yk_prom_take(&p));
+    assert_null(yk_text_take(&p.out));
 }
 
 int main(void)

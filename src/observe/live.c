@@ -101,26 +101,19 @@ static void put_history(yk_json *j, const yk__history *h)
                 h->tested.tested || h->tested.validated ? h->ncurve : 0);
 }
 
-static double seconds_of(const yk_observer *o, const yk__history *h)
-{
-    return h->end.state ? h->end.seconds : yk__observer_seconds(o);
-}
-
-/* Examples per second while training, without evaluations and checkpoints, of all workers together: the same as in the
- * summary and, for each worker, in the table. */
-static double rate_of(const yk__history *h, const yk_process *all, int n)
-{
-    double sum = 0.0;
-    for (int i = 0; i < n; i++)
-        sum += fmax(rate_of_worker(&all[i]), 0.0); /* fmax() ignores NaN */
-    return h->end.state ? h->end.examples_per_second : sum > 0.0 ? sum : (double)NAN;
-}
-
-/* Steps per second over the same time. */
-static double step_rate_of(const yk__history *h, const yk_process *all, int n)
+/* During a run, its time and rates so far. The rates are those of all workers together while training, without evaluations and
+ * checkpoints: the same as in the summary and, for each worker, in the table. */
+static void add_rates(yk_observer *o, yk__history *h, const yk_process *all, int n)
 {
     const yk_progress_report *p = &h->progress;
-    return h->end.state ? p->steps_per_second : rate_of(h, all, n) * (double)p->step / (double)p->examples;
+    double sum = 0.0;
+    if (h->end.state)
+        return;
+    for (int i = 0; i < n; i++)
+        sum += fmax(rate_of_worker(&all[i]), 0.0); /* fmax() ignores NaN */
+    h->end.seconds = yk__observer_seconds(o);
+    h->end.examples_per_second = sum > 0.0 ? sum : (double)NAN;
+    h->end.steps_per_second = h->end.examples_per_second * (double)p->step / (double)p->examples;
 }
 
 /* NULL: the model does not have both keyed and dense parameters, or they have the same optimizer. */
@@ -147,7 +140,7 @@ static char *status(yk_observer *o, const yk__history *h, const yk_process *all,
     yk_json_int(j, "cores", yk_cores());
     yk_json_text(j, "run", o->c.run_dir);
     YK_JSON_TEXTS(j, {"state", h->end.state ? h->end.state : "running"}, {"error", h->end.error});
-    yk_json_real(j, "seconds", seconds_of(o, h));
+    yk_json_real(j, "seconds", h->end.seconds);
     yk_json_real(j, "seconds_left", h->end.state ? 0.0 : p->seconds_left);
     yk_json_int(j, "step", (int64_t)p->step);
     yk_json_int_or_null(j, "total_steps", plan->steps != UINT64_MAX, plan->steps);
@@ -158,8 +151,9 @@ static char *status(yk_observer *o, const yk__history *h, const yk_process *all,
                   {"validation_loss", h->tested.validation_loss}, {"test_accuracy", h->tested.accuracy},
                   {"test_auc", h->tested.auc}, {"majority_accuracy", h->tested.majority_accuracy},
                   {"best_loss", o->c.best_loss}, {"best_auc", o->c.best_auc},
-                  {"examples_per_second", rate_of(h, all, n)}, {"steps_per_second", step_rate_of(h, all, n)},
-                  {"learning_rate", p->rate[0]}, {"dense_learning_rate", p->rate[1]});
+                  {"examples_per_second", h->end.examples_per_second},
+                  {"steps_per_second", h->end.steps_per_second}, {"learning_rate", p->rate[0]},
+                  {"dense_learning_rate", p->rate[1]});
     YK_JSON_TEXTS(j, {"verdict", v ? v->text : NULL}, {"advice", v ? v->advice : NULL},
                   {"bottleneck", v ? yk_verdict_name(v->kind) : NULL});
     yk_json_real(j, "share", v ? v->share : (double)NAN);
@@ -258,12 +252,12 @@ static char *metrics(yk_observer *o, const yk__history *h, const yk_process *all
         workers += all[i].workers && !all[i].lost;
     one(&p, "yoke_workers", "Workers that are not lost.", workers);
     one(&p, "yoke_running", "1 during the run, 0 after its end.", !h->end.state);
-    one(&p, "yoke_seconds", "Seconds since the run began.", seconds_of(o, h));
+    one(&p, "yoke_seconds", "Seconds since the run began.", h->end.seconds);
     one(&p, "yoke_seconds_left", "Estimated seconds until the end of the run.", at->seconds_left);
     one(&p, "yoke_steps_total", "Steps of the run.", (double)at->step);
     one(&p, "yoke_examples_total", "Examples of the run.", (double)at->examples);
     one(&p, "yoke_examples_per_second", "Examples per second while training, since the start.",
-        rate_of(h, all, n));
+        h->end.examples_per_second);
     one(&p, "yoke_epoch", "Epochs, including the fraction of the current one.", at->epoch);
     one(&p, "yoke_loss", "Recent training loss.", at->loss);
     one(&p, "yoke_test_loss", "Loss of the last evaluation.", h->tested.test_loss);
@@ -280,7 +274,7 @@ static char *metrics(yk_observer *o, const yk__history *h, const yk_process *all
         one(&p, "yoke_dense_learning_rate", "Current learning rate of the dense parameters.", at->rate[1]);
     metrics_of_workers(&p, all, n, !o->single_process);
     metrics_of_resources(&p, h);
-    return yk_prom_take(&p);
+    return yk_text_take(&p.out);
 }
 
 /* ---- the server ---- */
@@ -300,8 +294,10 @@ static char *document(yk_observer *o,
     if (h->end.error)
         h->end.error = h->error; /* of the copy */
     yk_process *all = list_workers(o, h, &n);
-    if (all)
+    if (all) {
+        add_rates(o, h, all, n);
         out = make(o, h, all, n);
+    }
     if (out && make == status) {
         atomic_store(&o->page_seen, yk_now());
         atomic_store(&o->end_seen, h->end.state != NULL);
@@ -361,7 +357,6 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     h->progress.step = end->step;
     h->progress.examples = end->examples;
     h->progress.epoch = end->epoch;
-    h->progress.steps_per_second = end->steps_per_second;
     if (isfinite(end->train_loss))
         h->progress.loss = end->train_loss;
     yk_mutex_unlock(&o->lock);

@@ -5,7 +5,7 @@
  *     yk_prom p = {0};
  *     yk_prom_family(&p, "yoke_steps_total", "Steps so far.");
  *     yk_prom_sample(&p, (const char *[]){"worker", "0", NULL}, 42.0);
- *     char *text = yk_prom_take(&p); // the caller frees it; NULL: out of memory
+ *     char *text = yk_text_take(&p.out); // the caller frees it; NULL: out of memory
  *
  *     # HELP yoke_steps_total Steps so far.
  *     # TYPE yoke_steps_total counter
@@ -23,9 +23,9 @@ typedef struct {
     const char *name; /* of the family; borrowed */
 } yk_prom;
 
-void yk_prom_family(yk_prom *p, const char *name, const char *help);
+void yk_prom_family(yk_prom *p, const char *name,
+                    const char *help); /* help: without newlines and backslashes */
 /* labels: name, value, ..., NULL; NULL: none */
 void yk_prom_sample(yk_prom *p, const char *const *labels, double value);
-char *yk_prom_take(yk_prom *p);
 
 #endif
