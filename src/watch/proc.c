@@ -14,33 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct yk_proc {
-    const char *proc, *sys;
-    char text[64 << 10];     /* the start of the file that was read last, which has all that is needed */
-    yk_nic nic[YK_MAX_NICS]; /* link rates that were read */
-    int nnics;
-};
+enum { TEXT = 64 << 10 }; /* the start of a file, which has all that is needed */
 
-yk_status yk_proc_open(const char *proc, const char *sys, yk_proc **out)
+/* Reads PROC/NAME; false: it cannot be read. */
+static bool contents(char text[TEXT], const char *proc, const char *name)
 {
-    yk_proc *p = calloc(1, sizeof *p);
-    if (!p)
-        return yk_fail_memory(sizeof *p, "sampling /proc");
-    p->proc = proc;
-    p->sys = sys;
-    *out = p;
-    return YK_OK;
-}
-
-void yk_proc_close(yk_proc *p)
-{
-    free(p);
-}
-
-/* Reads PROC/NAME; NULL: it cannot be read. */
-static const char *contents(yk_proc *p, const char *name)
-{
-    return yk_file_text(p->text, sizeof p->text, "%s/%s", p->proc, name) ? p->text : NULL;
+    return yk_file_text(text, TEXT, "%s/%s", proc, name);
 }
 
 /* The number after a name at the beginning of a line; NaN: missing. */
@@ -69,7 +48,7 @@ uint64_t yk_network_id(const char *proc)
 
 /* ---- the process */
 
-static void read_self(yk_proc *p, yk_proc_sample *out)
+static void read_self(const char *proc, char text[TEXT], yk_proc_sample *out)
 {
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) == 0) {
@@ -81,24 +60,23 @@ static void read_self(yk_proc *p, yk_proc_sample *out)
         out->major_faults = (double)u.ru_majflt;
     }
     uint64_t resident;
-    const char *text = contents(p, "self/statm");
-    if (yk_word_digits(text, 1, &resident))
+    if (contents(text, proc, "self/statm") && yk_word_digits(text, 1, &resident))
         out->rss = (double)resident * (double)sysconf(_SC_PAGESIZE);
     if (out->rss > out->rss_peak) /* the system updates its peak only now and then */
         out->rss_peak = out->rss;
-    if ((text = contents(p, "self/io"))) {
+    if (contents(text, proc, "self/io")) {
         out->read = number_after(text, "read_bytes:");
         out->written = number_after(text, "write_bytes:") - number_after(text, "cancelled_write_bytes:");
     }
 }
 
 /* Seconds that threads waited for a core: the second number of each thread's schedstat. */
-static double delayed(yk_proc *p)
+static double delayed(const char *proc)
 {
     char path[PATH_MAX];
     double sum = 0.0;
     bool any = false;
-    if ((size_t)snprintf(path, sizeof path, "%s/self/task", p->proc) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof path, "%s/self/task", proc) >= sizeof path)
         return (double)NAN;
     DIR *d = opendir(path);
     if (!d)
@@ -160,25 +138,20 @@ static void read_disks(const char *text, yk_proc_sample *out)
 }
 
 /* From SYS/class/net/NAME/speed in megabits per second; -1 or missing if the driver does not know. */
-static double link_rate(yk_proc *p, const char *name)
+static double link_rate(const char *sys, const char *name, const yk_proc_sample *before)
 {
-    for (int i = 0; i < p->nnics; i++)
-        if (strcmp(p->nic[i].name, name) == 0)
-            return p->nic[i].rate;
+    for (int i = 0; before && i < before->nnics; i++)
+        if (strcmp(before->nic[i].name, name) == 0)
+            return before->nic[i].rate;
     char text[32];
     uint64_t megabits = 0;
-    yk_file_text(text, sizeof text, "%s/class/net/%s/speed", p->sys, name);
+    yk_file_text(text, sizeof text, "%s/class/net/%s/speed", sys, name);
     yk_word_digits(text, 0, &megabits);
-    const double rate = (double)megabits * 125000.0;
-    if (p->nnics < YK_MAX_NICS) {
-        snprintf(p->nic[p->nnics].name, sizeof p->nic[0].name, "%s", name);
-        p->nic[p->nnics++].rate = rate;
-    }
-    return rate;
+    return (double)megabits * 125000.0;
 }
 
 /* "  eth0: IN packets errors drop fifo frame compressed multicast OUT ..." */
-static void read_net(yk_proc *p, const char *text, yk_proc_sample *out)
+static void read_net(const char *text, const char *sys, const yk_proc_sample *before, yk_proc_sample *out)
 {
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         const char *name = yk_word(at, 0);
@@ -195,32 +168,33 @@ static void read_net(yk_proc *p, const char *text, yk_proc_sample *out)
             snprintf(n->name, sizeof n->name, "%.*s", length, name);
             n->in = (double)in;
             n->out = (double)sent;
-            n->rate = link_rate(p, n->name);
+            n->rate = link_rate(sys, n->name, before);
         }
     }
 }
 
-void yk_proc_read(yk_proc *p, yk_proc_sample *out)
+void yk_proc_read(const char *proc, const char *sys, const yk_proc_sample *before, yk_proc_sample *out)
 {
+    char text[TEXT];
+    const char *total;
+    uint64_t us;
     *out = (yk_proc_sample){0};
     for (size_t i = 0; i < offsetof(yk_proc_sample, nnics) / sizeof(double); i++)
         ((double *)out)[i] = (double)NAN; /* not known */
     out->at = yk_now();
     if (!yk_clock_is_real()) /* a simulation must not depend on the real host */
         return;
-    read_self(p, out);
-    out->delayed = delayed(p);
-    const char *text = contents(p, "stat");
-    if (text)
+    read_self(proc, text, out);
+    out->delayed = delayed(proc);
+    if (contents(text, proc, "stat"))
         read_cpus(text, out);
-    if ((text = contents(p, "meminfo")))
+    if (contents(text, proc, "meminfo"))
         read_memory(text, out);
-    if ((text = contents(p, "net/dev")))
-        read_net(p, text, out);
-    if ((text = contents(p, "diskstats")))
+    if (contents(text, proc, "net/dev"))
+        read_net(text, sys, before, out);
+    if (contents(text, proc, "diskstats"))
         read_disks(text, out);
-    uint64_t us;
-    if ((text = contents(p, "pressure/memory")) && (text = strstr(text, "total=")) &&
-        yk_digits_after("total=", text, UINT64_MAX, &us))
+    if (contents(text, proc, "pressure/memory") && (total = strstr(text, "total=")) &&
+        yk_digits_after("total=", total, UINT64_MAX, &us))
         out->memory_stall = (double)us * 1e-6;
 }

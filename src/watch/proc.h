@@ -2,17 +2,14 @@
  * give rates (watch/resources.h).
  *
  * Example:
- *     yk_proc *p;
- *     yk_status st = yk_proc_open("/proc", "/sys", &p); // tests pass their own directories
- *     yk_proc_sample now;
- *     if (!st)
- *         yk_proc_read(p, &now); // takes about 100 microseconds
- *     yk_proc_close(p);
+ *     yk_proc_sample before, now;
+ *     yk_proc_read("/proc", "/sys", NULL, &before); // takes about 100 microseconds; tests pass their own directories
+ *     yk_proc_read("/proc", "/sys", &before, &now);
  *
  * CPU time, context switches and page faults of the process come from getrusage(), which has a resolution of microseconds
  * and includes all threads; PROC/self/stat has only hundredths of a second. Values that cannot be read are NaN; in a simulation
  * (tests/sim.h), all are.
- * One thread at a time.
+ * Thread-safe.
  */
 #ifndef YK_WATCH_PROC_H
 #define YK_WATCH_PROC_H
@@ -59,11 +56,8 @@ typedef struct {
     yk_bytes bytes; /* set by the caller */
 } yk_proc_sample;
 
-typedef struct yk_proc yk_proc;
-
-yk_status yk_proc_open(const char *proc, const char *sys, yk_proc **out); /* the paths are borrowed */
-void yk_proc_read(yk_proc *p, yk_proc_sample *out);
-void yk_proc_close(yk_proc *p); /* NULL is fine */
+/* before: an earlier sample, which has the capacities of its links; NULL: none. */
+void yk_proc_read(const char *proc, const char *sys, const yk_proc_sample *before, yk_proc_sample *out);
 
 /* Identifies the network interfaces that this process sees: by boot ID and network namespace. Processes with the same
  * number share them. At most 53 bits; 0: not known. */

@@ -179,7 +179,6 @@ typedef struct {
 
 struct yk_resources {
     yk_resources_config config;
-    yk_proc *proc;
     yk_proc_sample first, last, logged; /* logged: the last one in the file */
     yk_file *file;
     yk_json line;
@@ -205,7 +204,7 @@ const char *yk_alert_name(yk_alert_kind what)
 
 static void read_proc(const yk_resources *r, yk_proc_sample *out)
 {
-    yk_proc_read(r->proc, out);
+    yk_proc_read(r->config.proc, r->config.sys, &r->last, out);
     if (r->config.bytes)
         out->bytes = r->config.bytes(r->config.context);
 }
@@ -489,7 +488,6 @@ static void read_capacity(yk_resources *r)
 static void destroy(yk_resources *r)
 {
     yk_json_fini(&r->line);
-    yk_proc_close(r->proc);
     yk_mutex_destroy(&r->lock);
     yk_cond_destroy(&r->wake);
     free(r);
@@ -506,8 +504,8 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
     r->config.sys = config->sys ? config->sys : "/sys";
     yk_cond_init(&r->wake);
     yk_mutex_init(&r->lock);
-    yk_status st = yk_proc_open(r->config.proc, r->config.sys, &r->proc);
-    if (!st && config->dir && config->every > 0.0)
+    yk_status st = YK_OK;
+    if (config->dir && config->every > 0.0)
         st = yk_file_append_in(config->dir, config->name, &r->file);
     if (!st) {
         read_proc(r, &r->first);
