@@ -9,28 +9,6 @@ static bool same_host(const yk_process *a, const yk_process *b)
     return strcmp(a->usage.host, b->usage.host) == 0;
 }
 
-static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
-{
-    const yk_plan *plan = o->c.plan;
-    int hosts = 0;
-    for (int i = 0; i < n; i++)
-        hosts += yk__first_of_host(p, i);
-    return (yk_evidence){.waits = plan->synchronous,
-                         .do_not_wait =
-                             o->c.ranks > 1 && !plan->quorum ? "--mode async, or --quorum" : "--mode async",
-                         .send_less = plan->local_steps > 1 ? "a larger --local-steps" : "--local-steps",
-                         .saves = atomic_load(&o->saves),
-                         .network = o->c.model->ops->threads != NULL,
-                         .streamed = o->c.streamed,
-                         .workers = plan->workers,
-                         .ranks = o->c.ranks,
-                         .hosts = hosts,
-                         .threads = plan->threads,
-                         .batch = plan->batch,
-                         .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
-                                        fmax(1.0, (double)plan->local_steps)};
-}
-
 /* Threads of a process that need a core: workers, or one that serves. A worker uses at most as many --threads as cores. */
 static int threads_of(const yk_observer *o, const yk_process *p)
 {
@@ -144,21 +122,36 @@ static void find_busiest(const yk_observer *o, const yk_process *p, int n, yk_us
 /* The verdict from the measurements of the processes and their workers in `w`. */
 static void find_verdict(const yk_observer *o, yk_observation *w)
 {
-    const int n = w->nprocesses;
+    const yk_plan *plan = o->c.plan;
     const yk_process *p = w->process;
+    const int n = w->nprocesses;
     yk_usage busiest;
-    yk_evidence e = evidence_of(o, p, n);
-    e.measured = w->measured;
-    e.nmeasured = w->nmeasured;
-    e.server = w->measured + w->nmeasured;
-    e.nservers = w->nservers;
+    yk_evidence e = {.waits = plan->synchronous,
+                     .do_not_wait =
+                         o->c.ranks > 1 && !plan->quorum ? "--mode async, or --quorum" : "--mode async",
+                     .send_less = plan->local_steps > 1 ? "a larger --local-steps" : "--local-steps",
+                     .saves = atomic_load(&o->saves),
+                     .network = o->c.model->ops->threads != NULL,
+                     .streamed = o->c.streamed,
+                     .workers = plan->workers,
+                     .ranks = o->c.ranks,
+                     .threads = plan->threads,
+                     .batch = plan->batch,
+                     .measured = w->measured,
+                     .nmeasured = w->nmeasured,
+                     .server = w->measured + w->nmeasured,
+                     .nservers = w->nservers,
+                     .usage = &busiest,
+                     .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
+                                    fmax(1.0, (double)plan->local_steps)};
     for (int i = 0; i < w->nmeasured; i++)
         e.seconds = fmax(e.seconds, w->measured[i].phases.seconds);
     find_busiest(o, p, n, &busiest, &e.host_threads);
-    e.usage = &busiest;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        e.hosts += yk__first_of_host(p, i);
         if (!same_host(&p[i], &p[0]))
             e.round_trip = fmax(e.round_trip, p[i].round_trip);
+    }
     yk_verdict_find(&e, &w->verdict);
 }
 

@@ -92,14 +92,6 @@ double yk_epochs_done(const yk_run_position *at)
     return epochs_done(at, at->examples);
 }
 
-/* Writes `before` and "epoch 0.43"; nothing if the epoch is not known. */
-static void epoch_text(double epoch, const char *before, char out[32])
-{
-    out[0] = 0;
-    if (isfinite(epoch))
-        snprintf(out, 32, "%sepoch %.2f", before, epoch);
-}
-
 static void begin_line(yk_observer *o, const char *kind, const yk_run_position *at, double seconds)
 {
     yk_json *j = &o->metrics->line;
@@ -150,7 +142,7 @@ static void show(yk_observer *o, const yk_progress_report *p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
         return;
-    char test[40] = "", by[80] = "", left[40] = "", rate[24], epoch[32], text[256];
+    char test[40] = "", by[80] = "", left[40] = "", epoch[32] = "", rate[24], text[256];
     const double accuracy = o->history.tested.accuracy; /* this thread sets it */
     yk_verdict verdict;
     shorten(p->examples_per_second, rate);
@@ -160,7 +152,8 @@ static void show(yk_observer *o, const yk_progress_report *p)
         snprintf(by, sizeof by, "  bottleneck: %s", yk_verdict_name(verdict.kind));
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
-    epoch_text(p->epoch, "  ", epoch);
+    if (isfinite(p->epoch))
+        snprintf(epoch, sizeof epoch, "  epoch %.2f", p->epoch);
     snprintf(text, sizeof text, "step %llu%s  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step, epoch,
              p->loss, test, rate, left, by);
     yk_progress("%s", text);
@@ -357,33 +350,44 @@ const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
     return o ? o->history.curve : NULL;
 }
 
-/* If the window is narrow, leaves out the majority class, then the epoch, then the training loss. */
+/* drop: leaves out the majority class (1), the epoch (2), and the training loss (3). */
+static void evaluation_text(const yk_evaluation *e, int drop, yk_text *out)
+{
+    const double epoch = yk_epochs_done(&e->at);
+    const char *between = ": ";
+    yk_text_print(out, "step %llu", (unsigned long long)e->at.step);
+    if (isfinite(epoch) && drop < 2)
+        yk_text_print(out, ", epoch %.2f", epoch);
+    if (isfinite(e->train_loss) && drop < 3) {
+        yk_text_print(out, "%strain loss %.4f", between, e->train_loss);
+        between = ", ";
+    }
+    if (e->validated) {
+        yk_text_print(out, "%svalidation loss %.4f", between, e->validation_loss);
+        between = ", ";
+    }
+    if (e->tested)
+        yk_text_print(out, "%stest loss %.4f", between, e->test_loss);
+    if (isfinite(e->accuracy))
+        yk_text_print(out, ", accuracy %.2f %%", 100.0 * e->accuracy);
+    if (isfinite(e->accuracy) && drop < 1)
+        yk_text_print(out, " (majority class: %.2f %%)", 100.0 * e->majority_accuracy);
+    if (isfinite(e->auc))
+        yk_text_print(out, ", AUC %.4f", e->auc);
+}
+
+/* Leaves something out if the window is narrow. */
 static void print_evaluation(const yk_evaluation *e)
 {
-    char line[300], trained[48] = "", held[48] = "", epoch[32], test[64] = "", majority[48] = "",
-                    auc[48] = "";
-    char *const optional[] = {majority, epoch, trained};
-    const int max = yk_log_width(), optionals = e->tested ? 3 : 2;
-    epoch_text(yk_epochs_done(&e->at), ", ", epoch);
-    if (isfinite(e->train_loss))
-        snprintf(trained, sizeof trained, "train loss %.4f%s", e->train_loss,
-                 e->tested || e->validated ? ", " : "");
-    if (e->validated)
-        snprintf(held, sizeof held, "validation loss %.4f%s", e->validation_loss, e->tested ? ", " : "");
-    if (e->tested)
-        snprintf(test, sizeof test, "test loss %.4f", e->test_loss);
-    if (isfinite(e->accuracy)) {
-        snprintf(test + strlen(test), sizeof test - strlen(test), ", accuracy %.2f %%", 100.0 * e->accuracy);
-        snprintf(majority, sizeof majority, " (majority class: %.2f %%)", 100.0 * e->majority_accuracy);
+    yk_text line = {0};
+    const int max = yk_log_width(), last = e->tested ? 3 : 2;
+    for (int drop = 0; drop == 0 || ((int)line.n > max && drop <= last); drop++) {
+        yk_text_fini(&line);
+        evaluation_text(e, drop, &line);
     }
-    if (isfinite(e->auc))
-        snprintf(auc, sizeof auc, ", AUC %.4f", e->auc);
-    for (int i = 0; snprintf(line, sizeof line, "step %llu%s: %s%s%s%s%s", (unsigned long long)e->at.step,
-                             epoch, trained, held, test, majority, auc) > max &&
-                    i < optionals;
-         i++)
-        optional[i][0] = '\0';
-    yk_note("%.*s", max, line);
+    if (line.s)
+        yk_note("%.*s", max, line.s);
+    yk_text_fini(&line);
 }
 
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)

@@ -90,11 +90,12 @@ static yk_status write_parameters(const yk_observer *o, yk_events *e)
 enum { MAX_SCALARS = 64, MAX_DIRECTORIES = 64 };
 
 struct yk__tensorboard {
-    int n;                    /* files: on the chief, that of the run; then those of the first workers */
-    int first;                /* the file of worker 0: 1 on the chief, else 0 */
-    bool used;                /* they have more than the graph */
-    yk_events **events;       /* [n] */
-    yk_phases_sample *before; /* [n] at the last event; on the chief, [0] is the sum of all workers */
+    int n;     /* files: on the chief, that of the run; then those of the first workers */
+    int first; /* the file of worker 0: 1 on the chief, else 0 */
+    bool used; /* they have more than the graph */
+    yk_events *events[1 + MAX_DIRECTORIES];
+    yk_phases_sample
+        before[1 + MAX_DIRECTORIES]; /* at the last event; on the chief, [0] is the sum of all workers */
 };
 
 /* ---- the graph of the layers ---- */
@@ -160,10 +161,6 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
     b->first = chief;
     const int of_workers = !workers ? 0 : o->c.workers < MAX_DIRECTORIES ? o->c.workers : MAX_DIRECTORIES;
     const int n = b->first + of_workers;
-    b->events = calloc((size_t)n, sizeof *b->events);
-    b->before = calloc((size_t)n, sizeof *b->before);
-    if (!b->events || !b->before)
-        return yk_fail_memory((size_t)n * sizeof *b->before, "the TensorBoard events");
     yk_status st = YK_OK;
     for (; !st && b->n < n; b->n += !st) {
         char name[32];
@@ -199,8 +196,6 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
             yk_fs_remove(AT_FDCWD, yk_events_path(b->events[i]), 0);
         st = yk_events_close(b->events[i], st);
     }
-    free(b->events);
-    free(b->before);
     free(b);
     o->tensorboard = NULL;
     return st;
