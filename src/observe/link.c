@@ -191,7 +191,7 @@ static yk_status choose_number(yk_observer *o)
         return YK_OK;
     yk_lines_last(path, "metrics.jsonl", "seconds", line, sizeof line);
     const double seconds = yk_line_number(line, "seconds");
-    o->earlier_seconds = seconds > 0.0 ? seconds : 0.0;
+    o->c.earlier_seconds = seconds > 0.0 ? seconds : 0.0;
     for (o->base.rank = 1; o->base.rank < MAX_NUMBERS; o->base.rank++) {
         snprintf(directory, sizeof directory, "%s/worker-%d", path, o->base.rank);
         if (yk_fs_make_dir(AT_FDCWD, directory, 0777) == 0)

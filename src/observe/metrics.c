@@ -292,7 +292,10 @@ void yk_observer_progress(yk_observer *o, bool point, bool line)
         write_point(o, &at, now);
     if (line && at.trained_examples > m->shown.at.trained_examples) {
         const yk_progress_report p = progress_since(o, &at, now, &m->shown, &m->shown);
-        yk__observer_progress(o, &p);
+        if (yk_mutex_trylock(&o->lock)) { /* else the next update follows soon */
+            o->history.progress = p;
+            yk_mutex_unlock(&o->lock);
+        }
         show(o, &p);
         m->shown = (mark){now, at};
     }

@@ -100,16 +100,15 @@ typedef struct {
 
 struct yk_observer {
     yk_observer_config c;
-    bool single_process;    /* the run has one process */
-    bool started;           /* yk_observer_start() was called */
-    bool unchanged;         /* the files of the run do not change */
-    uint64_t steps;         /* of the run, when it ended */
-    const char *state;      /* "done", "stopped", "failed"; NULL: it has not ended */
-    double began;           /* when training began */
-    double earlier_seconds; /* of the run, before this process started */
-    char *shared_dir;       /* the chief's run directory; NULL: none, or not reachable from here */
-    bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
-    int *host_of;           /* [ranks] the number of the host of each rank; NULL: not known */
+    bool single_process; /* the run has one process */
+    bool started;        /* yk_observer_start() was called */
+    bool unchanged;      /* the files of the run do not change */
+    uint64_t steps;      /* of the run, when it ended */
+    const char *state;   /* "done", "stopped", "failed"; NULL: it has not ended */
+    double began;        /* when training began */
+    char *shared_dir;    /* the chief's run directory; NULL: none, or not reachable from here */
+    bool first_of_host;  /* the lowest rank with these network interfaces: it writes their traffic */
+    int *host_of;        /* [ranks] the number of the host of each rank; NULL: not known */
     /* What is known of this process before the first step: its role, and measurements of its links. Its rank is N of its
      * directory worker-N: a free number if it joined. Constant after open. */
     yk_process base;
@@ -142,7 +141,6 @@ struct yk_observer {
 /* observer.c */
 void yk__thin(void *points, size_t width, int *n);          /* drops every other point of a full array */
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
-void yk__observer_progress(yk_observer *o, const yk_progress_report *p);
 yk_progress_report yk__progress_unknown(uint64_t step);
 /* The state of this process so far. yk__self_so_far() has the part that any thread may read; yk__observer_self() has all of it,
  * and is called by the thread that trains. */

@@ -94,14 +94,6 @@ yk_progress_report yk__progress_unknown(uint64_t step)
     return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, {nan, nan, nan, nan, nan}, NULL};
 }
 
-void yk__observer_progress(yk_observer *o, const yk_progress_report *p)
-{
-    if (!yk_mutex_trylock(&o->lock)) /* the next update follows soon */
-        return;
-    o->history.progress = *p;
-    yk_mutex_unlock(&o->lock);
-}
-
 static void count_bytes(yk_observer *o)
 {
     const yk_bytes all = yk__bytes_total(o->c.comm);
@@ -132,7 +124,7 @@ static yk_bytes bytes_so_far(void *context)
 
 double yk__observer_seconds(const yk_observer *o)
 {
-    return o->earlier_seconds + yk_now() - o->began;
+    return o->c.earlier_seconds + yk_now() - o->began;
 }
 
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out)
@@ -161,7 +153,6 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
         (yk_process){.rank = config->rank, .host = -1, .workers = config->plan->trains ? config->workers : 0};
     snprintf(o->base.role, sizeof o->base.role, "%s", o->base.workers ? "worker" : "server");
     o->first_of_host = config->rank == 0;
-    o->earlier_seconds = config->earlier_seconds;
     o->history.every = 1;
     o->history.progress = yk__progress_unknown(config->resumed_from);
     o->history.progress.examples = config->earlier_examples;
@@ -201,13 +192,13 @@ static yk_status start_sampler(yk_observer *o)
     yk_status st = make_own_dir(o, &dir);
     snprintf(name, sizeof name, "worker-%d/resources.jsonl", o->base.rank);
     if (!st && dir && c->config->sample_every > 0.0 && c->config->resume)
-        st = yk_lines_cut(dir, name, "seconds", o->earlier_seconds);
+        st = yk_lines_cut(dir, name, "seconds", o->c.earlier_seconds);
     const yk_resources_config r = {.every = c->config->sample_every,
                                    .dir = dir,
                                    .name = name,
                                    .rank = o->base.rank,
                                    .role = o->base.role,
-                                   .earlier = o->earlier_seconds,
+                                   .earlier = o->c.earlier_seconds,
                                    .phases = c->phases,
                                    .workers = c->workers,
                                    .server = !o->base.workers,
@@ -239,7 +230,7 @@ yk_status yk_observer_start(yk_observer *o, double began)
     o->began = began;
     o->began_ns = yk_now_ns();
     o->judged_at = yk_now();
-    o->written_at = o->earlier_seconds;
+    o->written_at = o->c.earlier_seconds;
     yk_status st = yk__telemetry_start(o);
     if (!st)
         st = yk__timeline_start(o);

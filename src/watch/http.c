@@ -160,10 +160,10 @@ static void on_answered(void *context, struct MHD_Connection *c, void **state,
 
 /* `taken`: free()d after use. */
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned code, const char *type, const char *text,
-                             size_t n, bool taken)
+                             bool taken)
 {
     struct MHD_Response *r = MHD_create_response_from_buffer(
-        n, (void *)text, taken ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+        strlen(text), (void *)text, taken ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
     if (!r) {
         if (taken)
             free((void *)text);
@@ -185,7 +185,7 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned code, const char
 
 static enum MHD_Result refuse(struct MHD_Connection *c, unsigned code, const char *text)
 {
-    return reply(c, code, "text/plain; charset=utf-8", text, strlen(text), false);
+    return reply(c, code, "text/plain; charset=utf-8", text, false);
 }
 
 /* A page of another site must not read ours through a name that resolves to this host (DNS rebinding): on loopback, only
@@ -229,7 +229,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
     const char *text = r->text ? r->text : r->make(h->context);
     if (!text)
         return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
-    return reply(c, MHD_HTTP_OK, r->type, text, strlen(text), !r->text);
+    return reply(c, MHD_HTTP_OK, r->type, text, !r->text);
 }
 
 /* ---- starting */
