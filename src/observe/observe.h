@@ -28,8 +28,9 @@
  * After a failure, yk_observer_conclude_failed() replaces gather and conclude; it does not communicate. Functions that are called after a failure also accept a NULL observer, and one that was not opened or started.
  *
  * Threads: training never waits for observation. The sampling thread keeps the history and the verdict under a lock, and the
- * thread of the live page copies them under the same lock. Worker 0 waits for the lock only after an evaluation; for its
- * progress it tries the lock, and skips the update if the lock is taken.
+ * thread of the live page copies them under the same lock. Worker 0 waits for the lock only after an evaluation, and before it
+ * writes TensorBoard events, at most twice a second; for its progress it tries the lock, and skips the update if the lock is
+ * taken.
  */
 #ifndef YK_OBSERVE_OBSERVE_H
 #define YK_OBSERVE_OBSERVE_H

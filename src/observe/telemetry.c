@@ -62,13 +62,15 @@ static yk_status send_message(yk_observer *o)
 static void compose(yk_observer *o, const yk_process *self)
 {
     yk__telemetry *w = &o->telemetry.out;
+    yk_sample sample = w->process.sample;
+    if (yk_mutex_trylock(&o->lock)) { /* else the last one again */
+        sample = o->history.sample;
+        yk_mutex_unlock(&o->lock);
+    }
     w->magic = MAGIC;
     w->process = *self;
     w->process.rank = o->shared_dir ? self->rank : -1;
-    if (yk_mutex_trylock(&o->lock)) {
-        w->process.sample = o->history.sample;
-        yk_mutex_unlock(&o->lock);
-    }
+    w->process.sample = sample;
     yk__count_traffic(o, &w->process);
 }
 
