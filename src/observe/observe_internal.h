@@ -26,13 +26,15 @@ typedef struct yk__tensorboard yk__tensorboard;
 /* Limits: points on the live page; evaluations, there and for warnings. */
 enum { YK__POINTS = 400, YK__MAX_CURVE = 512 };
 
-/* Points of the curves of the live page. live.c lists the columns in the same order. */
+/* Points of the curves of the live page and of the timeline. live.c lists its columns in the same order. */
 typedef struct {
     double seconds, step, loss, examples_per_second, cpu, cpu_host, rss, sent, received, net_in, net_out,
         disk_read, disk_written;
+    double own_sent, own_received; /* of this process; `sent` and `received` are those of all processes */
+    double at;                     /* ns of base/clock.h */
 } yk__point;
 
-/* What the live page shows. Bounded: when it is full, every other point is dropped. */
+/* What the live page shows, and the timeline. Bounded: when it is full, every other point is dropped. */
 typedef struct {
     yk_progress_report progress;
     yk_evaluation tested; /* the last one; NaN: none yet */
@@ -119,7 +121,7 @@ struct yk_observer {
     yk__tensorboard *tensorboard;
     yk_resources *resources;
     yk_trace *trace;
-    yk_trace_track *counters;
+    yk_trace_track *counters; /* NULL until the end */
     _Atomic double page_seen; /* when the live page last fetched the state (base/clock.h); 0: never */
     atomic_bool end_seen;     /* it has fetched the final state */
     atomic_int saves;         /* checkpoints that were written */
@@ -186,7 +188,6 @@ char *yk__live_status(void *observer); /* the caller frees it */
 
 /* timeline.c */
 yk_status yk__timeline_start(yk_observer *o);
-void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk_progress_report *p);
 /* Collective unless `single_process`. */
 yk_status yk__timeline_save(yk_observer *o, bool single_process);
 

@@ -36,10 +36,11 @@ static void remember(yk_observer *o, const yk_sample *s)
         h->every *= 2;
     }
     const yk_progress_report *p = &h->progress;
-    h->point[h->npoints++] = (yk__point){s->seconds,     (double)p->step, p->loss,    p->examples_per_second,
-                                         s->cpu,         s->cpu_host,     s->rss,     sent,
-                                         received,       s->net_in,       s->net_out, s->disk_read,
-                                         s->disk_written};
+    h->point[h->npoints++] =
+        (yk__point){s->seconds,      (double)p->step, p->loss,     p->examples_per_second,
+                    s->cpu,          s->cpu_host,     s->rss,      sent,
+                    received,        s->net_in,       s->net_out,  s->disk_read,
+                    s->disk_written, s->sent,         s->received, (double)yk_now_ns()};
 }
 
 /* A rank that is not the chief writes TensorBoard events to its own directory. */
@@ -75,14 +76,12 @@ static void each_sample(void *context, const yk_sample *s)
     }
     yk_mutex_lock(&o->lock);
     remember(o, s);
-    const yk_progress_report p = o->history.progress;
     if (judged) {
         o->history.verdict = v;
         o->history.usage = u;
         o->history.judged = true;
     }
     yk_mutex_unlock(&o->lock);
-    yk__timeline_sample(o, s, &p);
     write_own_events(o, s);
 }
 

@@ -1,10 +1,10 @@
-/* The trace: a timeline of each worker and the counters of each process; all ranks in one file. */
+/* The trace: a timeline of each worker and the history of each process as counters; all ranks in one file. */
 #include "observe/observe_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACE_EVENTS = 1 << 18, MAX_TRACK = 1 << 15, MIN_TRACK = 1 << 11, COUNTERS = 1 << 14 };
+enum { TRACE_EVENTS = 1 << 18, MAX_TRACK = 1 << 15, MIN_TRACK = 1 << 11 };
 
 static yk_status add_track(yk_observer *o, const char *name, size_t events, yk_trace_track **out)
 {
@@ -29,23 +29,33 @@ yk_status yk__timeline_start(yk_observer *o)
     }
     if (!st && c->serving)
         st = add_track(o, "server", events, &c->serving->track);
-    return st ? st : add_track(o, "counters", COUNTERS, &o->counters);
+    return st;
 }
 
-void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk_progress_report *p)
+/* The history as counters. */
+static yk_status add_counters(yk_observer *o)
 {
-    const uint64_t now = yk_now_ns();
-    yk_trace_counter(o->counters, "CPU cores", now, s->cpu);
-    yk_trace_counter(o->counters, "resident MB", now, s->rss * 1e-6);
-    yk_trace_counter(o->counters, "loss", now, p->loss);
-    yk_trace_counter(o->counters, "examples/s", now, p->examples_per_second);
-    yk_trace_counter(o->counters, "sent MB/s", now, s->sent * 1e-6);
-    yk_trace_counter(o->counters, "received MB/s", now, s->received * 1e-6);
-    if (o->first_of_host) {
-        yk_trace_counter(o->counters, "host interfaces received MB/s", now, s->net_in * 1e-6);
-        yk_trace_counter(o->counters, "host interfaces sent MB/s", now, s->net_out * 1e-6);
+    enum { COUNTERS = 9 };
+    const yk__history *h = &o->history;
+    if (o->counters) /* the run fails after it was saved */
+        return YK_OK;
+    yk_status st = add_track(o, "counters", 2 * COUNTERS * YK__POINTS, &o->counters);
+    yk_trace_track *w = o->counters;
+    for (const yk__point *p = h->point; !st && p < h->point + h->npoints; p++) {
+        const uint64_t at = (uint64_t)p->at;
+        yk_trace_counter(w, "CPU cores", at, p->cpu);
+        yk_trace_counter(w, "resident MB", at, p->rss * 1e-6);
+        yk_trace_counter(w, "loss", at, p->loss);
+        yk_trace_counter(w, "examples/s", at, p->examples_per_second);
+        yk_trace_counter(w, "sent MB/s", at, p->own_sent * 1e-6);
+        yk_trace_counter(w, "received MB/s", at, p->own_received * 1e-6);
+        if (o->first_of_host) {
+            yk_trace_counter(w, "host interfaces received MB/s", at, p->net_in * 1e-6);
+            yk_trace_counter(w, "host interfaces sent MB/s", at, p->net_out * 1e-6);
+        }
+        yk_trace_counter(w, "disk MB/s", at, (p->disk_read + p->disk_written) * 1e-6);
     }
-    yk_trace_counter(o->counters, "disk MB/s", now, (s->disk_read + s->disk_written) * 1e-6);
+    return st;
 }
 
 yk_status yk__timeline_save(yk_observer *o, bool single_process)
@@ -55,7 +65,9 @@ yk_status yk__timeline_save(yk_observer *o, bool single_process)
     if (!o->trace)
         return YK_OK;
     yk_trace_clock(o->trace, o->clock_offset, o->clock_zero ? o->clock_zero : o->began_ns);
-    yk_status st = yk_trace_text(o->trace, &text);
+    yk_status st = add_counters(o);
+    if (!st)
+        st = yk_trace_text(o->trace, &text);
     if (st)
         return st;
     if (!single_process)

@@ -20,14 +20,12 @@ typedef struct {
     };
 } event;
 
-/* The first `half` events, then a ring of as many. Counters are separate, and are thinned. */
+/* The first `half` events, then a ring of as many. */
 struct yk_trace_track {
     char name[64];
-    size_t half, counter_capacity;
-    event *first, *recent, *counter; /* in one block */
-    uint64_t seen;                   /* slices and messages */
-    size_t counters;
-    uint64_t times, last_at, every; /* of counters: points in time so far, the last one, and which are kept */
+    size_t half;
+    event *first, *recent; /* in one block */
+    uint64_t seen;
 };
 
 struct yk_trace {
@@ -73,15 +71,12 @@ yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t capacity)
         return NULL;
     snprintf(w->name, sizeof w->name, "%s", name);
     w->half = capacity / 2 > 1 ? capacity / 2 : 1;
-    w->counter_capacity = w->half > 16 ? w->half : 16;
-    w->every = 1;
-    w->first = yk_alloc(2 * w->half + w->counter_capacity, sizeof *w->first, "the timeline");
+    w->first = yk_alloc(2 * w->half, sizeof *w->first, "the timeline");
     if (!w->first) {
         free(w);
         return NULL;
     }
     w->recent = w->first + w->half;
-    w->counter = w->recent + w->half;
     t->track[t->n++] = w;
     return w;
 }
@@ -114,33 +109,10 @@ void yk_trace_message(yk_trace_track *w, const char *name, int peer, uint64_t by
                         .bytes = bytes});
 }
 
-/* Drops every other point in time. */
-static void thin(yk_trace_track *w)
-{
-    size_t n = 0, time = 0;
-    for (size_t i = 0; i < w->counters; i++) {
-        time += i > 0 && w->counter[i].begin != w->counter[i - 1].begin;
-        if (time % 2 == 0)
-            w->counter[n++] = w->counter[i];
-    }
-    w->counters = n;
-    w->every *= 2;
-}
-
-/* Counters of several names share a track. Those of one point in time are kept or dropped together. */
 void yk_trace_counter(yk_trace_track *w, const char *name, uint64_t at, double value)
 {
-    if (!w || !isfinite(value))
-        return;
-    if (w->times == 0 || at != w->last_at)
-        w->times++;
-    w->last_at = at;
-    if ((w->times - 1) % w->every)
-        return;
-    if (w->counters == w->counter_capacity)
-        thin(w);
-    if (w->counters < w->counter_capacity && (w->times - 1) % w->every == 0)
-        w->counter[w->counters++] = (event){.name = name, .begin = at, .peer = COUNTER, .value = value};
+    if (w && isfinite(value))
+        keep(w, (event){.name = name, .begin = at, .peer = COUNTER, .value = value});
 }
 
 bool yk_trace_wants_all(const yk_trace_track *w)
@@ -217,8 +189,6 @@ static void put_track(yk_json *x, const yk_trace *t, size_t tid, const yk_trace_
     }
     for (uint64_t i = 0; i < kept; i++)
         put_event(x, t, tid, &w->recent[(later - kept + i) % w->half]);
-    for (uint64_t i = 0; i < w->counters; i++)
-        put_event(x, t, tid, &w->counter[i]);
 }
 
 yk_status yk_trace_text(const yk_trace *t, char **out)

@@ -14,8 +14,7 @@
  *         st = yk_trace_save("run", "trace.json", &text, 1); // those of all ranks
  *
  * The memory is bounded: half of the capacity of a track is for its first events, the other half is a ring of its latest
- * events. A slice "N events dropped" fills the gap between them, and the metadata has the total. Counters are thinned
- * instead: when they are full, every other point is dropped, so that they span the whole run.
+ * events. A slice "N events dropped" fills the gap between them, and the metadata has the total.
  *
  *     slice     {"name":"compute","cat":"step","ph":"X","ts":12.3,"dur":4.5,"pid":RANK,"tid":TRACK}      microseconds
  *     message   the same with "args":{"peer":3,"bytes":4096}
