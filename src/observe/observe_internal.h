@@ -163,11 +163,11 @@ void yk__telemetry_receive(yk_observer *o);
  * memory. */
 yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out);
 void yk__curve_sample(yk__curve *c, const yk_sample *s);
-void yk__telemetry_curve(yk_observer *o, int rank,
-                         yk__curve *out);   /* of a process by its number; any thread */
-yk_bytes yk__bytes_total(const yk_comm *c); /* of all purposes */
-void yk__count_traffic(const yk_observer *o,
-                       yk_process *p); /* what this process of a job has sent and received */
+/* The curve of a process by its number; any thread. */
+void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out);
+/* Bytes of all purposes; what this process of a job has sent and received. */
+yk_bytes yk__bytes_total(const yk_comm *c);
+void yk__count_traffic(const yk_observer *o, yk_process *p);
 
 /* metrics.c, on the chief */
 extern const char *const yk__rate_names[YK_RATES];

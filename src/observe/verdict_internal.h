@@ -51,10 +51,10 @@ typedef struct {
     double bytes_per_step;          /* of the worker that sends and receives most */
     yk__link link;
     yk__slow_worker slowest;
-    const yk_process_evidence
-        *stopped;         /* a server that was stopped, or had no core, for much of the time; NULL: none */
-    double stopped_share; /* of the time */
-    const yk_process_evidence *server; /* the busiest one; NULL: none */
+    /* servers; NULL: none */
+    const yk_process_evidence *server;  /* the busiest one */
+    const yk_process_evidence *stopped; /* it was stopped, or had no core, for much of the time */
+    double stopped_share;               /* of the time */
 } yk__facts;
 
 void yk__verdict_facts(const yk_evidence *e, yk__facts *out);
