@@ -103,6 +103,16 @@ static void average_pool_back(const yk_pool *p)
                             p->dy[at(p->dy_row, y, x, l)] * scale;
 }
 
+static void pool(const yk_pool *p)
+{
+    (p->average ? average_pool : max_pool)(p);
+}
+
+static void pool_back(const yk_pool *p)
+{
+    (p->average ? average_pool_back : max_pool_back)(p);
+}
+
 /* The channels in the window of channel c. */
 static void window(size_t c, size_t channels, size_t size, size_t *begin, size_t *end)
 {
@@ -147,22 +157,24 @@ static void normalize_back(const yk_lrn *p)
         }
 }
 
-static double softmax(float *logits, size_t classes, const int32_t *label, size_t n, float *p)
+static double softmax(float *logits, size_t classes, const yk_batch *b, size_t first, size_t n, float *p)
 {
     double loss = 0.0;
     for (size_t l = 0; l < YK_LANES; l++) {
+        const size_t label = l < n ? (size_t)b->rows->label[b->pick[first + l]] : 0;
+        const double weight = l < n ? (double)yk_batch_weight(b, first + l) : 0.0;
         double max = (double)logits[l], sum = 0.0;
         for (size_t c = 1; c < classes; c++)
             max = (double)logits[c * YK_LANES + l] > max ? (double)logits[c * YK_LANES + l] : max;
         for (size_t c = 0; c < classes; c++)
             sum += exp((double)logits[c * YK_LANES + l] - max);
         if (l < n)
-            loss += log(sum) + max - (double)logits[(size_t)label[l] * YK_LANES + l];
+            loss += weight * (log(sum) + max - (double)logits[label * YK_LANES + l]);
         for (size_t c = 0; c < classes; c++) {
             double probability = exp((double)logits[c * YK_LANES + l] - max) / sum;
             if (p && l < n)
                 p[l * classes + c] = (float)probability;
-            logits[c * YK_LANES + l] = l < n ? (float)(probability - ((size_t)label[l] == c)) : 0.0f;
+            logits[c * YK_LANES + l] = l < n ? (float)(weight * (probability - (label == c))) : 0.0f;
         }
     }
     return loss;
@@ -182,6 +194,5 @@ static void interleave_f32(const float *const *row, size_t first, size_t n, floa
             x[i * YK_LANES + l] = row[l] ? row[l][first + i] : 0.0f;
 }
 
-const yk_lanes_ops yk_lanes_ref = {activate,       activate_back, dropout,           max_pool,
-                                   max_pool_back,  average_pool,  average_pool_back, normalize,
-                                   normalize_back, softmax,       interleave_u8,     interleave_f32};
+const yk_lanes_ops yk_lanes_ref = {activate,  activate_back,  dropout, pool,          pool_back,
+                                   normalize, normalize_back, softmax, interleave_u8, interleave_f32};

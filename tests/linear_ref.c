@@ -40,9 +40,10 @@ static double logistic(const float *z, const yk_batch *b, float *err)
     double loss = 0.0;
     for (size_t i = 0; i < b->n; i++) {
         int y = b->rows->label[b->pick[i]];
-        err[i] = (float)(1.0 / (1.0 + exp(-(double)z[i])) - y);
+        const double weight = (double)yk_batch_weight(b, i);
+        err[i] = (float)(weight * (1.0 / (1.0 + exp(-(double)z[i])) - y));
         double against = y ? -(double)z[i] : (double)z[i];
-        loss += against > 0 ? against + log1p(exp(-against)) : log1p(exp(against));
+        loss += weight * (against > 0 ? against + log1p(exp(-against)) : log1p(exp(against)));
     }
     return loss;
 }

@@ -56,12 +56,13 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
             max = row[c] > max ? row[c] : max;
         for (size_t c = 0; c < classes; c++)
             sum += exp((double)row[c] - max);
-        loss += log(sum) + max - (double)row[y];
+        const double weight = (double)yk_batch_weight(b, i);
+        loss += weight * (log(sum) + max - (double)row[y]);
         for (size_t c = 0; c < ld; c++) {
             const double probability = c < classes ? exp((double)row[c] - max) / sum : 0.0;
             if (p && c < classes)
                 p[i * classes + c] = (float)probability;
-            row[c] = (float)(probability - ((int)c == y));
+            row[c] = c < classes ? (float)(weight * (probability - ((int)c == y))) : 0.0f;
         }
     }
     return loss;

@@ -282,12 +282,16 @@ static void logistic_matches_the_reference(void **state)
     random_state = yk_rng_seed(2, 0);
     yk_rows rows;
     uint32_t pick[80];
+    float weight[ROWS];
     make_rows(&rows, false);
+    for (size_t i = 0; i < ROWS; i++)
+        weight[i] = uniform(0.1f, 1.0f);
     EACH_ISA(isa)
     {
         for (size_t n = 0; n <= 70; n++)
             for (int scale = 0; scale < 3; scale++) {
                 float z[80];
+                rows.weight = scale == 1 ? weight : NULL;
                 yk_batch b = some_batch(&rows, pick, n, 0);
                 for (size_t i = 0; i < n; i++)
                     z[i] = uniform(-1, 1) * (scale == 0 ? 1.0f : scale == 1 ? 10.0f : 120.0f);
@@ -488,7 +492,10 @@ static void softmax_matches_the_reference(void **state)
     static float logits[80 * 40];
     uint32_t pick[80];
     yk_rows rows;
+    float weight[ROWS];
     make_rows(&rows, false);
+    for (size_t i = 0; i < ROWS; i++)
+        weight[i] = uniform(0.1f, 1.0f);
     EACH_ISA(isa)
     for (size_t ld = 4; ld <= 40; ld += YK_CLASS_PAD)
         for (size_t classes = ld - 3 < 2 ? 2 : ld - 3; classes <= ld; classes++)
@@ -496,11 +503,13 @@ static void softmax_matches_the_reference(void **state)
                 static const float scales[] = {0.1f, 5.0f, 90.0f, 1e4f};
                 float scale = scales[(n + classes) % 4];
                 class_labels(&rows, classes);
+                rows.weight = n % 2 ? weight : NULL;
                 yk_batch b = some_batch(&rows, pick, n, 0);
                 for (size_t i = 0; i < n * ld; i++) /* the padding may hold anything */
                     logits[i] = i % ld < classes ? uniform(-scale, scale) : i % 2 ? 0.0f : 1e6f;
                 assert_softmax(isa, logits, classes, ld, &b);
             }
+    rows.weight = NULL;
     yk_rows_fini(&rows);
 }
 

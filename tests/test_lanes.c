@@ -232,10 +232,11 @@ static void check_pooling(pooling *t, yk_isa isa, bool average)
     float *right = copy_of(t->y, t->y_size), *got = copy_of(t->y, t->y_size);
     float *dright = copy_of(t->dx, t->dx_size), *dgot = copy_of(t->dx, t->dx_size);
     yk_pool p = t->p;
+    p.average = average;
     p.out = right;
-    (average ? yk_lanes_ref.average_pool : yk_lanes_ref.max_pool)(&p);
+    yk_lanes_ref.pool(&p);
     p.out = got;
-    (average ? OPS(isa)->average_pool : OPS(isa)->max_pool)(&p);
+    OPS(isa)->pool(&p);
     if (average)
         assert_all_near(got, right, t->y_size, 1e-6, what, isa);
     else
@@ -247,9 +248,9 @@ static void check_pooling(pooling *t, yk_isa isa, bool average)
             assert_true(got[i] != POISON);
     p.y = right;
     p.out = dright;
-    (average ? yk_lanes_ref.average_pool_back : yk_lanes_ref.max_pool_back)(&p);
+    yk_lanes_ref.pool_back(&p);
     p.out = dgot;
-    (average ? OPS(isa)->average_pool_back : OPS(isa)->max_pool_back)(&p);
+    OPS(isa)->pool_back(&p);
     assert_all_near(dgot, dright, t->dx_size, 1e-6, what, isa);
     /* the sum of the gradients is preserved, lane by lane */
     for (size_t lane = 0; lane < YK_LANES; lane++) {
@@ -296,7 +297,8 @@ static void pools_propagate_nan(void **state)
                     make_pooling(&t, size, size, size, size, false);
                     t.x[at / size * t.p.x_row + at % size * YK_LANES + 5] = NAN;
                     t.p.out = t.y;
-                    (average ? ops->average_pool : ops->max_pool)(&t.p);
+                    t.p.average = average;
+                    ops->pool(&t.p);
                     for (size_t lane = 0; lane < YK_LANES; lane++)
                         assert_int_equal(isnan(t.y[lane]) != 0, lane == 5);
                     free(t.x), free(t.y), free(t.dx), free(t.dy);
@@ -397,11 +399,18 @@ static void softmax_of(size_t classes, size_t n, double range, yk_isa isa)
     const size_t all = classes * YK_LANES;
     float *z = floats(all, -range, range), *got = copy_of(z, all), *right = copy_of(z, all);
     float *pgot = filled(n * classes, POISON), *pright = filled(n * classes, POISON);
-    int32_t label[YK_LANES];
-    for (size_t i = 0; i < YK_LANES; i++) /* labels from n on are not used */
-        label[i] = i < n ? (int32_t)below(classes) : 0x7fffffff;
-    const double loss = OPS(isa)->softmax(got, classes, label, n, pgot),
-                 truth = yk_lanes_ref.softmax(right, classes, label, n, pright);
+    int32_t label[YK_LANES + 1];
+    float weight[YK_LANES + 1];
+    uint32_t pick[YK_LANES + 1];
+    for (size_t i = 0; i <= YK_LANES; i++) { /* labels from n on are not used */
+        label[YK_LANES - i] = i && i <= n ? (int32_t)below(classes) : 0x7fffffff;
+        weight[YK_LANES - i] = range > 50 ? uniform(0.1f, 3) : 1.0f;
+        pick[i] = (uint32_t)(YK_LANES - i);
+    }
+    const yk_rows examples = {.label = label, .weight = range > 50 ? weight : NULL};
+    const yk_batch b = {.rows = &examples, .pick = pick, .n = n + 1};
+    const double loss = OPS(isa)->softmax(got, classes, &b, 1, n, pgot),
+                 truth = yk_lanes_ref.softmax(right, classes, &b, 1, n, pright);
     if (!(fabs(loss - truth) <= 3e-6 * (1.0 + fabs(truth))))
         fail_msg("softmax, %s, %zu classes, %zu images: the loss %.9g is not %.9g", yk_isa_name(isa), classes,
                  n, loss, truth);
@@ -414,13 +423,14 @@ static void softmax_of(size_t classes, size_t n, double range, yk_isa isa)
         double sum = 0;
         for (size_t c = 0; c < classes; c++) {
             sum += (double)pgot[i * classes + c];
-            assert_near(got[c * YK_LANES + i], pgot[i * classes + c] - (label[i] == (int32_t)c), 1e-7,
-                        "softmax", "", i);
+            assert_near(got[c * YK_LANES + i],
+                        weight[pick[i + 1]] * (pgot[i * classes + c] - (label[pick[i + 1]] == (int32_t)c)),
+                        3e-7, "softmax", "", i);
         }
         assert_true(fabs(sum - 1.0) < 1e-5);
     }
     memcpy(got, z, all * sizeof *got); /* the same without probabilities */
-    assert_true(OPS(isa)->softmax(got, classes, label, n, NULL) == loss);
+    assert_true(OPS(isa)->softmax(got, classes, &b, 1, n, NULL) == loss);
     assert_all_near(got, right, all, 2e-6, "softmax", isa);
     free(z), free(got), free(right), free(pgot), free(pright);
 }
@@ -441,23 +451,26 @@ static void softmax(void **state)
 static void softmax_handles_nan(void **state)
 {
     (void)state;
-    const int32_t label[YK_LANES] = {0};
+    int32_t label[YK_LANES] = {0};
+    const uint32_t pick[YK_LANES] = {0};
+    const yk_rows examples = {.label = label};
+    const yk_batch b = {.rows = &examples, .pick = pick, .n = YK_LANES};
     EACH_ISA(isa)
     for (int plain = 0; plain < 2; plain++) {
         const yk_lanes_ops *ops = plain ? &yk_lanes_ref : OPS(isa);
         float z[3 * YK_LANES] = {0};
         z[YK_LANES] = NAN; /* class 1 of image 0 */
-        assert_true(isnan(ops->softmax(z, 3, label, 1, NULL)));
+        assert_true(isnan(ops->softmax(z, 3, &b, 0, 1, NULL)));
         float big[2 * YK_LANES] = {0};
         big[0] = INFINITY;
-        assert_false(isfinite(ops->softmax(big, 2, label, 1, NULL)));
+        assert_false(isfinite(ops->softmax(big, 2, &b, 0, 1, NULL)));
         float far[2 * YK_LANES] = {0};
         far[YK_LANES] = 3e38f;
-        assert_true(ops->softmax(far, 2, label, 1, NULL) >= 1e38);
+        assert_true(ops->softmax(far, 2, &b, 0, 1, NULL) >= 1e38);
         assert_true(fabsf(far[YK_LANES] - 1.0f) < 1e-6f && fabsf(far[0] + 1.0f) < 1e-6f);
         float idle[2 * YK_LANES] = {0};
         idle[3] = NAN; /* a lane without an image */
-        assert_true(fabs(ops->softmax(idle, 2, label, 3, NULL) - 3 * log(2.0)) < 1e-5);
+        assert_true(fabs(ops->softmax(idle, 2, &b, 0, 3, NULL) - 3 * log(2.0)) < 1e-5);
         assert_true(idle[3] == 0.0f && idle[YK_LANES + 3] == 0.0f);
     }
 }

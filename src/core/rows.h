@@ -213,6 +213,16 @@ static inline float yk_batch_weight(const yk_batch *b, size_t i)
     return b->class_weight ? w * b->class_weight[b->rows->label[b->pick[i]]] : w;
 }
 
+/* Examples first .. first + n - 1. */
+static inline yk_batch yk_batch_part(const yk_batch *b, size_t first, size_t n)
+{
+    yk_batch part = *b;
+    part.pick += first;
+    part.n = n;
+    part.ahead += b->n - first - n;
+    return part;
+}
+
 /* The sum of the weights. */
 static inline double yk_batch_total(const yk_batch *b)
 {

@@ -7,13 +7,14 @@
  *     const yk_lanes_ops *ops = yk_lanes();
  *     ops->interleave_u8(image, 0, pixels, 1.0f / 255.0f, x);      // 16 images to x[pixels][16]
  *     ops->activate(YK_RELU, x, pixels * YK_LANES);
- *     double loss = ops->softmax(logits, classes, label, 16, NULL);
+ *     double loss = ops->softmax(logits, classes, &batch, 0, 16, NULL);
  *
  * Functions allocate nothing and may be called by any thread. tests/lanes_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_LANES_H
 #define YK_KERN_LANES_H
 
+#include "core/rows.h"
 #include "kern/block.h"
 #include "kern/isa.h"
 #include <stddef.h>
@@ -23,6 +24,7 @@ typedef enum { YK_RELU, YK_TANH, YK_SIGMOID } yk_activation;
 
 /* Pooling of one plane x to y; dx and dy are the gradients. */
 typedef struct {
+    bool average; /* else the maximum */
     const float *x, *y, *dy;
     float *out;                   /* forward: y; backward: dx */
     size_t height, width;         /* of x */
@@ -51,17 +53,16 @@ typedef struct {
      * `noise` and the index of the float, first .. first + n - 1. */
     void (*dropout)(float *x, size_t n, float rate, uint64_t noise, uint64_t first);
 
-    void (*max_pool)(const yk_pool *p);
-    void (*max_pool_back)(const yk_pool *p); /* the first of equal maxima gets the gradient */
-    void (*average_pool)(const yk_pool *p);
-    void (*average_pool_back)(const yk_pool *p);
+    void (*pool)(const yk_pool *p);
+    void (*pool_back)(const yk_pool *p); /* the first of equal maxima gets the gradient */
 
     void (*normalize)(const yk_lrn *p);
     void (*normalize_back)(const yk_lrn *p);
 
-    /* In place: logits[classes][16] become softmax - onehot in the first n lanes and 0 in the others. Returns the sum of the
-     * cross-entropies. p, if not NULL, receives the probabilities, [n][classes]. */
-    double (*softmax)(float *logits, size_t classes, const int32_t *label, size_t n, float *p);
+    /* In place: logits[classes][16] of examples first .. first + n - 1 of a batch become softmax - onehot, times the weight of
+     * the example, and 0 in the other lanes. Returns the sum of the cross-entropies, times the weights. p, if not NULL, receives
+     * the probabilities, [n][classes]. */
+    double (*softmax)(float *logits, size_t classes, const yk_batch *b, size_t first, size_t n, float *p);
 
     /* Pixels first .. first + n - 1 of 16 images to x[n][16]; bytes are multiplied by `scale`. A NULL image gives zeros. */
     void (*interleave_u8)(const uint8_t *const *row, size_t first, size_t n, float scale, float *x);

@@ -24,15 +24,8 @@ YK_ALWAYS_INLINE yk_vf activated(yk_activation kind, yk_vf x)
 
 static void activate(yk_activation kind, float *x, size_t n)
 {
-    if (kind == YK_RELU)
-        for (size_t i = 0; i < n; i += YK_VW)
-            yk_vstore(x + i, activated(YK_RELU, yk_vload(x + i)));
-    else if (kind == YK_TANH)
-        for (size_t i = 0; i < n; i += YK_VW)
-            yk_vstore(x + i, activated(YK_TANH, yk_vload(x + i)));
-    else
-        for (size_t i = 0; i < n; i += YK_VW)
-            yk_vstore(x + i, activated(YK_SIGMOID, yk_vload(x + i)));
+    for (size_t i = 0; i < n; i += YK_VW)
+        yk_vstore(x + i, activated(kind, yk_vload(x + i)));
 }
 
 static void activate_back(yk_activation kind, const float *y, float *dy, size_t n)
@@ -69,7 +62,7 @@ YK_ALWAYS_INLINE const float *at(const float *plane, size_t row, size_t y, size_
 }
 
 /* size, stride and average are constants in most calls. */
-YK_ALWAYS_INLINE void pool(const yk_pool *p, size_t size, size_t stride, bool average)
+YK_ALWAYS_INLINE void windows(const yk_pool *p, size_t size, size_t stride, bool average)
 {
     const float scale = 1.0f / (float)(size * size);
     for (size_t y = 0; y < p->out_height; y++)
@@ -86,17 +79,14 @@ YK_ALWAYS_INLINE void pool(const yk_pool *p, size_t size, size_t stride, bool av
             }
 }
 
-static void max_pool(const yk_pool *p)
+static void pool(const yk_pool *p)
 {
-    if (p->size == 2 && p->stride == 2)
-        pool(p, 2, 2, false);
+    if (p->average)
+        windows(p, p->size, p->stride, true);
+    else if (p->size == 2 && p->stride == 2)
+        windows(p, 2, 2, false);
     else
-        pool(p, p->size, p->stride, false);
-}
-
-static void average_pool(const yk_pool *p)
-{
-    pool(p, p->size, p->stride, true);
+        windows(p, p->size, p->stride, false);
 }
 
 /* Whether every pixel is in exactly one window: then gradients are written instead of added to zeros. */
@@ -112,7 +102,7 @@ static void clear(const yk_pool *p)
         memset(p->out + y * p->dx_row, 0, p->width * YK_LANES * sizeof *p->out);
 }
 
-YK_ALWAYS_INLINE void pool_back(const yk_pool *p, size_t size, size_t stride, bool average, bool add)
+YK_ALWAYS_INLINE void windows_back(const yk_pool *p, size_t size, size_t stride, bool average, bool add)
 {
     const float scale = 1.0f / (float)(size * size);
     for (size_t y = 0; y < p->out_height; y++)
@@ -135,24 +125,19 @@ YK_ALWAYS_INLINE void pool_back(const yk_pool *p, size_t size, size_t stride, bo
             }
 }
 
-static void max_pool_back(const yk_pool *p)
-{
-    if (tiled(p) && p->size == 2) {
-        pool_back(p, 2, 2, false, false);
-    } else if (tiled(p)) {
-        pool_back(p, p->size, p->stride, false, false);
-    } else {
-        clear(p);
-        pool_back(p, p->size, p->stride, false, true);
-    }
-}
-
-static void average_pool_back(const yk_pool *p)
+static void pool_back(const yk_pool *p)
 {
     const bool add = !tiled(p);
     if (add)
         clear(p);
-    pool_back(p, p->size, p->stride, true, add);
+    if (p->average)
+        windows_back(p, p->size, p->stride, true, add);
+    else if (add)
+        windows_back(p, p->size, p->stride, false, true);
+    else if (p->size == 2)
+        windows_back(p, 2, 2, false, false);
+    else
+        windows_back(p, p->size, p->stride, false, false);
 }
 
 /* The bracket in the formula of yk_lrn, for vector i of channel c. */
@@ -198,18 +183,21 @@ static void normalize_back(const yk_lrn *lrn)
     }
 }
 
-static double softmax(float *logits, size_t classes, const int32_t *label, size_t n, float *p)
+static double softmax(float *logits, size_t classes, const yk_batch *b, size_t first, size_t n, float *p)
 {
+    const bool weighted = yk_batch_weighted(b);
     double loss = 0.0;
     for (int q = 0; q < Q; q++) {
         float *z = logits + (size_t)q * YK_VW, right[YK_VW] = {0}, losses[YK_VW];
-        const size_t first = (size_t)q * YK_VW,
-                     lanes = n > first ? (n - first < YK_VW ? n - first : YK_VW) : 0;
+        const size_t done = (size_t)q * YK_VW, lanes = n > done ? (n - done < YK_VW ? n - done : YK_VW) : 0;
+        int32_t label[YK_VW] = {0};
         yk_vf max = yk_vload(z), sum = yk_vset(0.0f);
         for (size_t c = 1; c < classes; c++)
             max = yk_vmax(yk_vload(z + c * YK_LANES), max);
-        for (size_t l = 0; l < lanes; l++)
-            right[l] = z[(size_t)label[first + l] * YK_LANES + l];
+        for (size_t l = 0; l < lanes; l++) {
+            label[l] = b->rows->label[b->pick[first + done + l]];
+            right[l] = z[(size_t)label[l] * YK_LANES + l];
+        }
         for (size_t c = 0; c < classes; c++) {
             yk_vf e = yk_vexp(yk_vload(z + c * YK_LANES) - max);
             sum += e;
@@ -221,13 +209,16 @@ static double softmax(float *logits, size_t classes, const int32_t *label, size_
         for (size_t c = 0; c < classes; c++) {
             yk_vstore(z + c * YK_LANES, yk_vload(z + c * YK_LANES) * inverse);
             for (size_t l = 0; p && l < lanes; l++)
-                p[(first + l) * classes + c] = z[c * YK_LANES + l];
+                p[(done + l) * classes + c] = z[c * YK_LANES + l];
             for (size_t l = lanes; l < YK_VW; l++)
                 z[c * YK_LANES + l] = 0.0f;
         }
         for (size_t l = 0; l < lanes; l++) {
-            z[(size_t)label[first + l] * YK_LANES + l] -= 1.0f;
-            loss += (double)losses[l];
+            const float weight = weighted ? yk_batch_weight(b, first + done + l) : 1.0f;
+            z[(size_t)label[l] * YK_LANES + l] -= 1.0f;
+            loss += (double)weight * (double)losses[l];
+            for (size_t c = 0; weighted && c < classes; c++)
+                z[c * YK_LANES + l] *= weight;
         }
     }
     return loss;
@@ -281,6 +272,6 @@ static void interleave_f32(const float *const *row, size_t first, size_t n, floa
             x[i * YK_LANES + l] = row[l] ? row[l][first + i] : 0.0f;
 }
 
-const yk_lanes_ops YK_ISA_NAME(yk_lanes) = {activate,       activate_back, dropout,           max_pool,
-                                            max_pool_back,  average_pool,  average_pool_back, normalize,
-                                            normalize_back, softmax,       interleave_u8,     interleave_f32};
+const yk_lanes_ops YK_ISA_NAME(yk_lanes) = {activate,      activate_back, dropout,        pool,
+                                            pool_back,     normalize,     normalize_back, softmax,
+                                            interleave_u8, interleave_f32};

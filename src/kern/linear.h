@@ -30,7 +30,7 @@ typedef struct {
     /* w[key] += coef[i] * value, for every entry of every row i. */
     void (*add_rows)(const yk_view *v, const yk_batch *b, const float *coef);
 
-    /* err[i] = sigmoid(z[i]) - label; returns the sum of the log-losses. */
+    /* err[i] = sigmoid(z[i]) - label, times the weight of the example; returns the sum of the log-losses, times the weights. */
     double (*logistic)(const float *z, const yk_batch *b, float *err);
 
     /* One step of SGD per row, in order. Row i: z from the weights after row i - 1 (plus the bias, unless bias_key is

@@ -328,8 +328,11 @@ static inline float logistic_one(float x, float y, float *err_out)
 static double logistic_few(const float *z, const yk_batch *b, float *err)
 {
     double total = 0.0;
-    for (size_t i = 0; i < b->n; i++)
-        total += (double)logistic_one(z[i], (float)b->rows->label[b->pick[i]], &err[i]);
+    for (size_t i = 0; i < b->n; i++) {
+        const float weight = yk_batch_weight(b, i);
+        total += (double)weight * (double)logistic_one(z[i], (float)b->rows->label[b->pick[i]], &err[i]);
+        err[i] *= weight;
+    }
     return total;
 }
 
@@ -355,6 +358,7 @@ static double logistic(const float *z, const yk_batch *b, float *err)
 {
     if (b->n < 3)
         return logistic_few(z, b, err);
+    const bool weighted = yk_batch_weighted(b);
     double total = 0.0;
     for (size_t i = 0; i < b->n; i += YK_VW) {
         size_t m = b->n - i < YK_VW ? b->n - i : YK_VW;
@@ -375,8 +379,9 @@ static double logistic(const float *z, const yk_batch *b, float *err)
         yk_vstore(errs, p - y);
         yk_vstore(losses, loss);
         for (size_t j = 0; j < m; j++) {
-            err[i + j] = errs[j];
-            total += (double)losses[j];
+            const float weight = weighted ? yk_batch_weight(b, i + j) : 1.0f;
+            err[i + j] = weight * errs[j];
+            total += (double)weight * (double)losses[j];
         }
     }
     return total;

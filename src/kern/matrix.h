@@ -29,8 +29,8 @@ typedef struct {
     /* G[column][0..ld) += x * delta[i][0..ld) for every entry x of every row i. */
     void (*add_outer)(float *G, size_t ld, const yk_batch *b, const float *delta);
 
-    /* In place: logits[i][c] becomes softmax(logits[i])[c] - (c == label), the padding 0. Returns the sum of the
-     * cross-entropies. p, if not NULL, receives the probabilities, [n][classes]. */
+    /* In place: logits[i][c] becomes softmax(logits[i])[c] - (c == label), times the weight of the example; the padding 0. Returns
+     * the sum of the cross-entropies, times the weights. p, if not NULL, receives the probabilities, [n][classes]. */
     double (*softmax)(float *logits, size_t classes, size_t ld, const yk_batch *b, float *p);
 } yk_matrix_ops;
 

@@ -267,6 +267,7 @@ static void add_outer(float *G, size_t ld, const yk_batch *b, const float *delta
 
 static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *b, float *p)
 {
+    const bool weighted = yk_batch_weighted(b);
     double total = 0.0;
     for (size_t i = 0; i < b->n; i++) {
         float *row = logits + i * ld;
@@ -284,13 +285,16 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
                 sum += row[c + j];
             }
         }
-        total += (double)(logf(sum) + (max - right));
+        const float weight = weighted ? yk_batch_weight(b, i) : 1.0f;
+        total += (double)weight * (double)(logf(sum) + (max - right));
         float by = 1.0f / sum;
         for (size_t c = 0; c < ld; c++)
             row[c] *= by;
         if (p)
             memcpy(p + i * classes, row, classes * sizeof *p);
         row[y] -= 1.0f;
+        for (size_t c = 0; weighted && c < ld; c++)
+            row[c] *= weight;
     }
     return total;
 }

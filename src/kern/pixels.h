@@ -16,7 +16,7 @@
  *     const yk_pixels_ops *ops = yk_pixels();
  *     ops->transpose(W, rows.dim, ld, classes, transposed);
  *     ops->logits(transposed, bias, classes, &batch, &spans, Z);
- *     double loss = yk_lanes()->softmax(Z, classes, label, 16, NULL);   // Z becomes D; one call per block of 16 examples
+ *     double loss = yk_lanes()->softmax(Z, classes, &batch, 0, 16, NULL); // Z becomes D; one call per block of 16 examples
  *     ops->outer(Z, classes, &rows, &spans, ld, G);
  *
  * Functions allocate nothing and may be called by any thread. tests/pixels_ref.c has the reference implementation.

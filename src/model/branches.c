@@ -204,10 +204,7 @@ static void load(void *context, const yk__pass *ctx, size_t first)
     for (size_t i = begin; i < end; i++) {
         const size_t at = first + i * YK_LANES, left = w->batch->n - at,
                      n = left < YK_LANES ? left : YK_LANES;
-        yk_batch b = *w->entries;
-        b.pick += at;
-        b.n = n;
-        b.ahead += left - n;
+        const yk_batch b = yk_batch_part(w->entries, at, n);
         const float *row[YK_LANES] = {NULL};
         float *rows = rows_of(w, ctx, i);
         w->factors->embed(&w->view[t->group], t->width, &b, m->fields, rows);
@@ -230,9 +227,7 @@ static void loss_gradient(void *context, const yk__pass *ctx, size_t first)
         return;
     for (size_t i = 0; i < n; i++)
         w->z[first + i] += ctx->x[last][i];
-    yk_batch b = *w->batch;
-    b.pick += first;
-    b.n = n;
+    yk_batch b = yk_batch_part(w->batch, first, n);
     const bool pad = n < FEW && ctx->in_chunk > 0; /* one thread has all examples of the chunk in one call */
     for (size_t i = 0; pad && i < FEW; i++) {
         pick[i] = b.pick[i < n ? i : 0];
@@ -322,10 +317,7 @@ static YK_RACY void add_margins(yk_workspace *w, size_t begin, size_t end)
 {
     const yk__branches *m = w->m;
     const yk_view *v = w->view;
-    yk_batch b = *w->entries;
-    b.pick += begin;
-    b.ahead += b.n - end;
-    b.n = end - begin;
+    const yk_batch b = yk_batch_part(w->entries, begin, end - begin);
     if (m->linear)
         w->linear->margins(v, &b, w->z + begin);
     for (size_t i = begin; i < end; i++)
@@ -382,9 +374,7 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
     const size_t chunk = m->net ? w->branch.division.chunk * YK_LANES : b->n;
     *loss = 0.0;
     for (size_t at = 0; at < b->n; at += chunk) { /* in the order of one thread */
-        yk_batch some = *b;
-        some.pick += at;
-        some.n = b->n - at < chunk ? b->n - at : chunk;
+        const yk_batch some = yk_batch_part(b, at, b->n - at < chunk ? b->n - at : chunk);
         *loss += yk_loss_batch(m->model.loss, w->z + at, &some, w->err + at);
     }
     return YK_OK;

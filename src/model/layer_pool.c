@@ -24,8 +24,8 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     return YK_OK;
 }
 
-/* The channels of this thread, forward or backward. */
-static void run(const yk__layer *l, const yk__pass *ctx, bool back, void (*kernel)(const yk_pool *))
+/* The channels of this thread. */
+static void run(const yk__layer *l, const yk__pass *ctx, bool back)
 {
     const yk__edge *in = &l->in_edge, *out = &l->out_edge;
     size_t begin, end;
@@ -34,7 +34,8 @@ static void run(const yk__layer *l, const yk__pass *ctx, bool back, void (*kerne
         const size_t block = i / in->channels, channel = i % in->channels;
         float *y = ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, channel, 0, 0),
               *dx = ctx->dx[l->in] + block * l->dx.block + yk__offset(&l->dx, channel, 0, 0);
-        const yk_pool p = {.x = ctx->x[l->in] + block * l->x.block + yk__offset(&l->x, channel, 0, 0),
+        const yk_pool p = {.average = l->ops->average,
+                           .x = ctx->x[l->in] + block * l->x.block + yk__offset(&l->x, channel, 0, 0),
                            .y = y,
                            .dy = ctx->dx[l->out] + block * l->dy.block + yk__offset(&l->dy, channel, 0, 0),
                            .out = back ? dx : y,
@@ -48,18 +49,8 @@ static void run(const yk__layer *l, const yk__pass *ctx, bool back, void (*kerne
                            .y_row = l->y.row,
                            .dx_row = l->dx.row,
                            .dy_row = l->dy.row};
-        kernel(&p);
+        (back ? ctx->lanes->pool_back : ctx->lanes->pool)(&p);
     }
-}
-
-static void max_pool(const yk__layer *l, const yk__pass *ctx, bool back)
-{
-    run(l, ctx, back, back ? ctx->lanes->max_pool_back : ctx->lanes->max_pool);
-}
-
-static void average_pool(const yk__layer *l, const yk__pass *ctx, bool back)
-{
-    run(l, ctx, back, back ? ctx->lanes->average_pool_back : ctx->lanes->average_pool);
 }
 
 static void torch(const yk__layer *l, FILE *to)
@@ -72,11 +63,12 @@ const yk__layer_ops yk__maxpool_ops = {.name = "maxpool",
                                        .parse = parse,
                                        .shape = shape,
                                        .torch = torch,
-                                       .run = max_pool,
+                                       .run = run,
                                        .backward_reads = YK__ALL_VALUES};
 const yk__layer_ops yk__avgpool_ops = {.name = "avgpool",
                                        .module = "AvgPool2d",
                                        .parse = parse,
                                        .shape = shape,
                                        .torch = torch,
-                                       .run = average_pool};
+                                       .run = run,
+                                       .average = true};

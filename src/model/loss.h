@@ -25,13 +25,14 @@
 typedef struct {
     const char *name;
     bool
-        per_class; /* softmax: the model has one output per class, and uses yk_loss_lanes(), not `point` and `link` */
+        per_class; /* softmax: the model has one output per class, and a kernel of its own (kern/lanes.h, matrix.h) */
     bool numbers;  /* labels are numbers; otherwise class numbers */
     bool log_loss; /* it is the log loss, and predictions are probabilities */
-    /* One output: the loss of an example with output z and label y, and its derivative with respect to z. */
+    /* One output: the prediction. */
+    float (*link)(float z);
+    /* The loss of an example with output z and label y, and its derivative with respect to z. */
     float (*point)(float z, float y, float *err_out);
-    float (*link)(float z); /* the prediction */
-    /* Optional (NULL): the same as `point` for a batch without weights, but faster. */
+    /* Instead (NULL: `point` is used): yk_loss_batch(). */
     double (*batch)(const float *z, const yk_batch *b, float *err);
 } yk_loss;
 
@@ -40,9 +41,5 @@ yk_status yk_loss_find(const char *name, const yk_loss **out);
 
 /* One output: err[i] is the derivative with respect to z[i]. Returns the sum of the losses. */
 double yk_loss_batch(const yk_loss *l, const float *z, const yk_batch *b, float *err);
-
-/* softmax: logits[classes][16] of examples first .. first + n - 1 of a batch become their derivatives, 0 in the other lanes. p:
- * [n][classes] probabilities, or NULL. Returns the sum of the losses. */
-double yk_loss_lanes(float *logits, size_t classes, const yk_batch *b, size_t first, size_t n, float *p);
 
 #endif

@@ -112,6 +112,7 @@ typedef struct {
     bool output_border;       /* the output may have a border */
     bool flat_output;         /* described with one dimension */
     yk_activation activation; /* of relu, tanh and sigmoid */
+    bool average;             /* of a pool: the mean, not the maximum */
     int weight_rank; /* 4: [count][channels][kernel_h][kernel_w]; 2: [count][fan_in]; 0: no weights */
 } yk__layer_ops;
 

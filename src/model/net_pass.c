@@ -34,9 +34,7 @@ static yk__pass context_of(yk_workspace *w, int me)
 static double compute_points(const yk_workspace *w, const float *z, size_t first, size_t n, float *err)
 {
     const yk_loss *loss = w->net->model.loss;
-    yk_batch b = *w->batch;
-    b.pick += first;
-    b.n = n;
+    const yk_batch b = yk_batch_part(w->batch, first, n);
     for (size_t i = 0; w->p && i < n; i++)
         w->p[first + i] = b.raw ? z[i] : loss->link(z[i]);
     memset(err, 0, YK_LANES * sizeof *err);
@@ -61,7 +59,7 @@ static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
         }
         memcpy(logits, ctx->x[last] + b * block, block * sizeof *logits);
         w->block_loss[ctx->in_wave + b] =
-            yk_loss_lanes(logits, classes, w->batch, at, n, w->p ? w->p + at * classes : NULL);
+            ctx->lanes->softmax(logits, classes, w->batch, at, n, w->p ? w->p + at * classes : NULL);
     }
 }
 

@@ -104,32 +104,13 @@ static void grad_of_pixels(const yk_model *m, yk_workspace *w, const yk_view *v,
     for (size_t i = 0; i < b->n; i += YK_LANES) {
         float *z = w->logits + i / YK_LANES * block;
         const size_t n = b->n - i < YK_LANES ? b->n - i : YK_LANES;
-        loss += yk_loss_lanes(z, classes, b, i, n, NULL);
+        loss += yk_lanes()->softmax(z, classes, b, i, n, NULL);
         for (size_t c = 0; m->shape.bias && c < classes; c++)
             for (size_t lane = 0; lane < n; lane++)
                 w->grad[c] += z[c * YK_LANES + lane];
     }
     w->pixels->outer(w->logits, classes, b->rows, &w->spans, ld, w->grad + ld);
     *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};
-}
-
-/* The kernel for all rows at once, or row by row with weights. `rows` are those of the batch, perhaps packed. */
-static double softmax_rows(const yk_model *m, const yk_workspace *w, const yk_batch *rows, const yk_batch *b,
-                           float *p)
-{
-    const size_t ld = leading_dimension(m), classes = m->shape.classes;
-    double sum = 0.0;
-    if (!yk_batch_weighted(b))
-        return w->kern->softmax(w->logits, classes, ld, rows, p);
-    for (size_t i = 0; i < b->n; i++) {
-        const yk_batch one = {.rows = rows->rows, .pick = rows->pick + i, .n = 1};
-        const float weight = yk_batch_weight(b, i);
-        float *logits = w->logits + i * ld;
-        sum += (double)weight * w->kern->softmax(logits, classes, ld, &one, p ? p + i * classes : NULL);
-        for (size_t c = 0; c < classes; c++)
-            logits[c] *= weight;
-    }
-    return sum;
 }
 
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
@@ -141,7 +122,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     }
     const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
-    const double loss = softmax_rows(m, w, &rows, b, NULL);
+    const double loss = w->kern->softmax(w->logits, m->shape.classes, ld, b, NULL);
     memset(w->grad, 0, m->nparams * sizeof *w->grad);
     w->kern->add_outer(w->grad + ld, ld, &rows, w->logits);
     for (size_t i = 0; m->shape.bias && i < b->n; i++)
@@ -166,7 +147,7 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
     const size_t ld = leading_dimension(m);
     const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
-    const double sum = softmax_rows(m, w, &rows, b, p);
+    const double sum = w->kern->softmax(w->logits, m->shape.classes, ld, b, p);
     if (loss)
         *loss += sum;
 }

@@ -51,7 +51,7 @@ static void put_columns(yk_json *j, const char *name, const char *const *columns
 }
 
 /* Each process, and the mean of their phases. */
-static void put_processes(yk_observer *o, yk_json *j, const yk_process *all, int n)
+static void put_processes(yk_observer *o, const yk__history *h, yk_json *j, const yk_process *all, int n)
 {
     static const char *const curves[] = {"seconds", "cpu", "rss", "sent", "received", NULL};
     const bool job = !o->single_process;
@@ -76,9 +76,11 @@ static void put_processes(yk_observer *o, yk_json *j, const yk_process *all, int
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : none);
         yk__process_phases_json(j, p, !p->workers);
         if (job) {
-            yk__curve curve;
-            yk__telemetry_curve(o, p->rank, &curve);
-            put_columns(j, "curves", curves, curve.point, sizeof *curve.point, curve.n);
+            yk__curve other;
+            const yk__curve *curve = p->rank ? &other : &h->process;
+            if (p->rank)
+                yk__telemetry_curve(o, p->rank, &other);
+            put_columns(j, "curves", curves, curve->point, sizeof *curve->point, curve->n);
         }
         yk_json_end(j);
         for (int k = 0; p->workers && k < YK_PHASES; k++)
@@ -91,12 +93,13 @@ static void put_processes(yk_observer *o, yk_json *j, const yk_process *all, int
 
 static void put_history(yk_json *j, const yk__history *h)
 {
-    static const char *const points[] = {
-        "seconds",  "step",   "loss",    "examples_per_second", "cpu",          "cpu_host", "rss", "sent",
-        "received", "net_in", "net_out", "disk_read",           "disk_written", NULL};
+    static const char *const points[] = {"seconds",      "cpu",       "rss",          "own_sent",
+                                         "own_received", "step",      "loss",         "examples_per_second",
+                                         "cpu_host",     "sent",      "received",     "net_in",
+                                         "net_out",      "disk_read", "disk_written", NULL};
     static const char *const tests[] = {"seconds",         "step", "test_loss", "test_accuracy", "test_auc",
                                         "validation_loss", NULL};
-    put_columns(j, "history", points, h->point, sizeof *h->point, h->npoints);
+    put_columns(j, "history", points, h->process.point, sizeof *h->process.point, h->process.n);
     put_columns(j, "evals", tests, h->curve, sizeof *h->curve,
                 h->tested.tested || h->tested.validated ? h->ncurve : 0);
 }
@@ -157,7 +160,7 @@ static char *status(yk_observer *o, const yk__history *h, const yk_process *all,
     YK_JSON_TEXTS(j, {"verdict", v ? v->text : NULL}, {"advice", v ? v->advice : NULL},
                   {"bottleneck", v ? yk_verdict_name(v->kind) : NULL});
     yk_json_real(j, "share", v ? v->share : (double)NAN);
-    put_processes(o, j, all, n);
+    put_processes(o, h, j, all, n);
     put_history(j, h);
     yk_json_end(j);
     return yk_json_take(j);
@@ -218,7 +221,7 @@ static void metrics_of_resources(yk_prom *p, const yk__history *h)
     one(p, "yoke_host_cpu_cores", "Busy cores of the host.", s->cpu_host);
     one(p, "yoke_resident_bytes", "Resident memory of this process.", s->rss);
     one(p, "yoke_resident_peak_bytes", "Peak resident memory of this process.", s->rss_peak);
-    const yk__point *last = h->npoints ? &h->point[h->npoints - 1] : NULL;
+    const yk__point *last = h->process.n ? &h->process.point[h->process.n - 1] : NULL;
     yk_prom_family(p, "yoke_network_bytes_per_second",
                    "Bytes per second that the processes of the run send to each other.");
     yk_prom_sample(p, LABELS("direction", "sent"), last ? last->sent : (double)NAN);

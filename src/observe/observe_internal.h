@@ -24,25 +24,37 @@ typedef struct yk__metrics yk__metrics;
 typedef struct yk__tensorboard yk__tensorboard;
 
 /* Limits: points on the live page; evaluations, there and for warnings. */
-enum { YK__POINTS = 400, YK__MAX_CURVE = 512 };
+enum { YK__POINTS = 240, YK__MAX_CURVE = 512 };
 
-/* Points of the curves of the live page and of the timeline. live.c lists its columns in the same order. */
+/* A point of the curves of the live page and of the timeline. live.c lists its columns in the same order. For other processes than
+ * the chief, only those of `process` are known. */
 typedef struct {
-    double seconds, step, loss, examples_per_second, cpu, cpu_host, rss, sent, received, net_in, net_out,
-        disk_read, disk_written;
-    double own_sent, own_received; /* of this process; `sent` and `received` are those of all processes */
-    double at;                     /* ns of base/clock.h */
+    double seconds, cpu, rss, sent, received;
+} yk__process_point;
+
+typedef struct {
+    yk__process_point process;
+    double step, loss, examples_per_second, cpu_host;
+    double sent, received; /* of all processes */
+    double net_in, net_out, disk_read, disk_written;
+    double at; /* ns of base/clock.h */
 } yk__point;
 
-/* What the live page shows, and the timeline. Bounded: when it is full, every other point is dropped. */
+/* A process over time. Bounded: when it is full, every other point is dropped. */
+typedef struct {
+    int n;
+    double every; /* seconds between points, at least */
+    yk__point point[YK__POINTS];
+} yk__curve;
+
+/* What the live page shows, and the timeline. */
 typedef struct {
     yk_progress_report progress;
     yk_evaluation tested; /* the last one; NaN: none yet */
     yk_run_end end;       /* its state is NULL during the run */
     char error[256];      /* of a run that failed */
-    int npoints, ncurve;
-    uint64_t seen, every; /* samples; which of them are kept */
-    yk__point point[YK__POINTS];
+    yk__curve process;
+    int ncurve;
     yk_curve_point curve[YK__MAX_CURVE]; /* evaluations, added by worker 0 */
     yk_sample sample;
     yk_usage usage;
@@ -58,20 +70,6 @@ typedef struct {
     /* rank: N of its directory worker-N in the run directory; -1: none. Bytes: include the last message. */
     yk_process process;
 } yk__telemetry;
-
-/* The resources of a process over time, for the live page. live.c lists the columns of a point in the same order. Bounded: when
- * it is full, every other point is dropped. */
-enum { YK__CURVE = 120 };
-
-typedef struct {
-    double seconds, cpu, rss, sent, received;
-} yk__curve_point;
-
-typedef struct {
-    int n;
-    double every; /* seconds between points */
-    yk__curve_point point[YK__CURVE];
-} yk__curve;
 
 /* A rank that sends to the chief. */
 typedef struct {
@@ -136,13 +134,13 @@ struct yk_observer {
 
     yk_mutex lock; /* protects the rest, and telemetry.peer */
     yk__history history;
-    yk__curve curve_here;                  /* of this process */
     double judged_at, written_at, sent_at; /* used by the sampling thread */
 };
 
 /* observer.c */
-void yk__thin(void *points, size_t width, int *n);          /* drops every other point of a full array */
-bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
+void yk__thin(void *points, size_t width, int *n); /* drops every other point of a full array */
+void yk__curve_add(yk__curve *c, const yk_sample *s, yk__point p); /* sets p.process */
+bool yk__observer_verdict(yk_observer *o, yk_verdict *out);        /* so far; false: none, or locked */
 yk_progress_report yk__progress_unknown(uint64_t step);
 /* The state of this process so far. yk__self_so_far() has the part that any thread may read; yk__observer_self() has all of it,
  * and is called by the thread that trains. */
@@ -162,8 +160,7 @@ void yk__telemetry_receive(yk_observer *o);
 /* `self`, then the other processes by their latest telemetry; any thread. The caller frees the list. NULL, and *n_out 0: out of
  * memory. */
 yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out);
-void yk__curve_sample(yk__curve *c, const yk_sample *s);
-/* The curve of a process by its number; any thread. */
+/* The curve of another process than the chief by its number; any thread. */
 void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out);
 /* Bytes of all purposes; what this process of a job has sent and received. */
 yk_bytes yk__bytes_total(const yk_comm *c);

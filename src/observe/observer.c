@@ -15,32 +15,36 @@ void yk__thin(void *points, size_t width, int *n)
         memcpy((char *)points + (size_t)i * width, (const char *)points + 2 * (size_t)i * width, width);
 }
 
+void yk__curve_add(yk__curve *c, const yk_sample *s, yk__point p)
+{
+    const yk__point *last = c->n ? &c->point[c->n - 1] : NULL;
+    p.process = (yk__process_point){s->seconds, s->cpu, s->rss, s->sent, s->received};
+    if (!(s->seconds > 0.0) || (last && s->seconds - last->process.seconds < c->every))
+        return;
+    if (c->n == YK__POINTS) {
+        c->every = 1.9 * (last->process.seconds - c->point[0].process.seconds) / c->n;
+        yk__thin(c->point, sizeof *c->point, &c->n);
+    }
+    c->point[c->n++] = p;
+}
+
 /* Under the lock. Bytes are those of all processes: of the others, by their latest telemetry. */
 static void remember(yk_observer *o, const yk_sample *s)
 {
     yk__history *h = &o->history;
-    double sent = s->sent, received = s->received;
+    const yk_progress_report *now = &h->progress;
+    yk__point point = {{0},         (double)now->step, now->loss,       now->examples_per_second,
+                       s->cpu_host, s->sent,           s->received,     s->net_in,
+                       s->net_out,  s->disk_read,      s->disk_written, (double)yk_now_ns()};
     for (int i = 0; i < o->telemetry.npeers; i++) {
         const yk__peer *p = o->telemetry.peer[i];
         if (p->known && !p->over && !p->status.lost && p->newest.process.sample.seconds > 0.0) {
-            sent += p->newest.process.sample.sent;
-            received += p->newest.process.sample.received;
+            point.sent += p->newest.process.sample.sent;
+            point.received += p->newest.process.sample.received;
         }
     }
     h->sample = *s;
-    yk__curve_sample(&o->curve_here, s);
-    if (h->seen++ % h->every)
-        return;
-    if (h->npoints == YK__POINTS) {
-        yk__thin(h->point, sizeof *h->point, &h->npoints);
-        h->every *= 2;
-    }
-    const yk_progress_report *p = &h->progress;
-    h->point[h->npoints++] =
-        (yk__point){s->seconds,      (double)p->step, p->loss,     p->examples_per_second,
-                    s->cpu,          s->cpu_host,     s->rss,      sent,
-                    received,        s->net_in,       s->net_out,  s->disk_read,
-                    s->disk_written, s->sent,         s->received, (double)yk_now_ns()};
+    yk__curve_add(&h->process, s, point);
 }
 
 /* A rank that is not the chief writes TensorBoard events to its own directory. */
@@ -152,7 +156,6 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
         (yk_process){.rank = config->rank, .host = -1, .workers = config->plan->trains ? config->workers : 0};
     snprintf(o->base.role, sizeof o->base.role, "%s", o->base.workers ? "worker" : "server");
     o->first_of_host = config->rank == 0;
-    o->history.every = 1;
     o->history.progress = yk__progress_unknown(config->resumed_from);
     o->history.progress.examples = config->earlier_examples;
     const double nan = (double)NAN;

@@ -219,7 +219,7 @@ static void publish(const yk_observer *o, yk__peer *p)
         p->fresh = false;
         process->rank = number;
         process->joined = p->peer >= o->c.ranks;
-        yk__curve_sample(&p->curve, &p->newest.process.sample);
+        yk__curve_add(&p->curve, &p->newest.process.sample, (yk__point){0});
     }
     process->lost = p->status.lost;
     if (o->c.worker_status &&
@@ -256,23 +256,11 @@ static void begin_end(yk_observer *o)
     yk_mutex_unlock(&o->lock);
 }
 
-void yk__curve_sample(yk__curve *c, const yk_sample *s)
-{
-    c->every = fmax(c->every, 0.5);
-    if (!(s->seconds > 0.0) || (c->n && s->seconds - c->point[c->n - 1].seconds < c->every))
-        return;
-    if (c->n == YK__CURVE) {
-        yk__thin(c->point, sizeof *c->point, &c->n);
-        c->every *= 2.0;
-    }
-    c->point[c->n++] = (yk__curve_point){s->seconds, s->cpu, s->rss, s->sent, s->received};
-}
-
 void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out)
 {
     yk_mutex_lock(&o->lock);
-    *out = rank == 0 ? o->curve_here : (yk__curve){0};
-    for (int i = 0; rank && i < o->telemetry.npeers; i++) {
+    out->n = 0;
+    for (int i = 0; i < o->telemetry.npeers; i++) {
         const yk__peer *p = o->telemetry.peer[i];
         if (p->known && p->newest.process.rank == rank)
             *out = p->curve;

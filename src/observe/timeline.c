@@ -36,19 +36,19 @@ yk_status yk__timeline_start(yk_observer *o)
 static yk_status add_counters(yk_observer *o)
 {
     enum { COUNTERS = 9 };
-    const yk__history *h = &o->history;
+    const yk__curve *h = &o->history.process;
     if (o->counters) /* the run fails after it was saved */
         return YK_OK;
     yk_status st = add_track(o, "counters", 2 * COUNTERS * YK__POINTS, &o->counters);
     yk_trace_track *w = o->counters;
-    for (const yk__point *p = h->point; !st && p < h->point + h->npoints; p++) {
+    for (const yk__point *p = h->point; !st && p < h->point + h->n; p++) {
         const uint64_t at = (uint64_t)p->at;
-        yk_trace_counter(w, "CPU cores", at, p->cpu);
-        yk_trace_counter(w, "resident MB", at, p->rss * 1e-6);
+        yk_trace_counter(w, "CPU cores", at, p->process.cpu);
+        yk_trace_counter(w, "resident MB", at, p->process.rss * 1e-6);
         yk_trace_counter(w, "loss", at, p->loss);
         yk_trace_counter(w, "examples/s", at, p->examples_per_second);
-        yk_trace_counter(w, "sent MB/s", at, p->own_sent * 1e-6);
-        yk_trace_counter(w, "received MB/s", at, p->own_received * 1e-6);
+        yk_trace_counter(w, "sent MB/s", at, p->process.sent * 1e-6);
+        yk_trace_counter(w, "received MB/s", at, p->process.received * 1e-6);
         if (o->first_of_host) {
             yk_trace_counter(w, "host interfaces received MB/s", at, p->net_in * 1e-6);
             yk_trace_counter(w, "host interfaces sent MB/s", at, p->net_out * 1e-6);

@@ -91,7 +91,6 @@ static void take_steps(yk__loop *w, const yk_view *view, const yk_batch *b, floa
 {
     const yk_model *m = w->t->model;
     for (size_t i = 0, n = b->n; i < b->n; i += n) {
-        yk_batch some = *b;
         bool none = false;
         if (yk_batch_weighted(b)) {
             none = yk_batch_weight(b, i) == 0.0f;
@@ -99,9 +98,7 @@ static void take_steps(yk__loop *w, const yk_view *view, const yk_batch *b, floa
                 loss[i + n] = 0.0f;
             loss[i] = 0.0f;
         }
-        some.pick += i;
-        some.n = n;
-        some.ahead += b->n - i - n;
+        const yk_batch some = yk_batch_part(b, i, n);
         if (!none)
             m->ops->burst(m, w->state->work, view, &some, lr, loss + i);
     }

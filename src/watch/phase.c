@@ -97,22 +97,53 @@ void yk_phases_begin(yk_phases *p, int workers)
     write_end(p);
 }
 
-/* ---- in detail */
+/* ---- accounting */
 
-/* Closes the open phase at `now` and opens another. */
+/* Divides ns in the proportions of the timed steps, without losing a nanosecond. */
+static void divide(yk_phases *p, uint64_t ns)
+{
+    uint64_t given = 0;
+    int max = YK_PHASE_OTHER;
+    for (int i = 0; i < YK_PHASES; i++) {
+        const uint64_t part =
+            p->profile_sum > 0.0 ? (uint64_t)((double)ns * (p->profile[i] / p->profile_sum)) : 0;
+        const uint64_t max_left = ns - given, take = part < max_left ? part : max_left;
+        yk__phases_add(&p->ns[i], take);
+        given += take;
+        if (p->profile[i] > p->profile[max])
+            max = i;
+    }
+    yk__phases_add(&p->ns[max], ns - given);
+}
+
+/* Accounts for the time until `now`: that of the open phase, or of a sequence of untimed steps. From here on, `to` is timed in
+ * detail. */
 static void turn_to(yk_phases *p, yk_phase to, uint64_t now)
 {
-    const uint64_t from = get(&p->mark), took = now > from ? now - from : 0;
+    const uint64_t from = get(&p->mark), blocked = get(&p->blocked);
+    const uint64_t took = now > from + blocked ? now - from : blocked;
     write_begin(p);
-    yk__phases_add(&p->ns[p->phase], took);
+    if (p->detail)
+        yk__phases_add(&p->ns[p->phase], took);
+    else
+        divide(p, took - blocked);
+    set(&p->blocked, 0);
     set(&p->mark, from + took);
     atomic_store_explicit(&p->open, to, memory_order_relaxed);
     write_end(p);
-    p->step[p->phase] += (double)took;
     if (p->track && took)
-        yk_trace_slice(p->track, yk_phase_name((yk_phase)p->phase), from, took);
+        yk_trace_slice(p->track,
+                       p->detail ? yk_phase_name((yk_phase)p->phase) : "steps not timed individually", from,
+                       took);
+    if (p->detail)
+        p->step[p->phase] += (double)took;
+    else
+        p->step_at = from + took;
+    p->detail = true;
     p->phase = to;
 }
+
+/* ---- in detail */
 
 void yk__phase_switch(yk_phases *p, yk_phase to)
 {
@@ -150,43 +181,6 @@ void yk_phase_move(yk_phases *p, yk_phase from, yk_phase to, uint64_t ns)
     set(&p->ns[from], get(&p->ns[from]) - n);
     yk__phases_add(&p->ns[to], n);
     write_end(p);
-}
-
-/* ---- between timed steps */
-
-/* Divides ns in the proportions of the timed steps, without losing a nanosecond. */
-static void divide(yk_phases *p, uint64_t ns)
-{
-    uint64_t given = 0;
-    int max = YK_PHASE_OTHER;
-    for (int i = 0; i < YK_PHASES; i++) {
-        const uint64_t part =
-            p->profile_sum > 0.0 ? (uint64_t)((double)ns * (p->profile[i] / p->profile_sum)) : 0;
-        const uint64_t max_left = ns - given, take = part < max_left ? part : max_left;
-        yk__phases_add(&p->ns[i], take);
-        given += take;
-        if (p->profile[i] > p->profile[max])
-            max = i;
-    }
-    yk__phases_add(&p->ns[max], ns - given);
-}
-
-/* Ends a sequence of untimed steps; from here on in detail. */
-static void close_gap(yk_phases *p, yk_phase to, uint64_t now)
-{
-    const uint64_t from = get(&p->mark), blocked = get(&p->blocked);
-    const uint64_t took = now > from + blocked ? now - from : blocked;
-    write_begin(p);
-    divide(p, took - blocked);
-    set(&p->blocked, 0);
-    set(&p->mark, from + took);
-    atomic_store_explicit(&p->open, to, memory_order_relaxed);
-    write_end(p);
-    if (p->track && took)
-        yk_trace_slice(p->track, "steps not timed individually", from, took);
-    p->detail = true;
-    p->phase = to;
-    p->step_at = from + took;
 }
 
 /* Adds a timed step to the profile. */
@@ -243,11 +237,10 @@ void yk__phases_decide(yk_phases *p)
     if (!p->running)
         return;
     const uint64_t now = yk_now_ns();
-    if (!p->detail) {
-        close_gap(p, p->first, now);
-        return;
-    }
+    const bool detail = p->detail;
     turn_to(p, p->first, now);
+    if (!detail)
+        return;
     if (p->stepping && !p->rare) {
         add_to_profile(p, now);
         p->left = timing_interval(p) - 1;
@@ -268,7 +261,7 @@ void yk_phases_detail(yk_phases *p)
     if (!p || !p->running)
         return;
     if (!p->detail)
-        close_gap(p, YK_PHASE_OTHER, yk_now_ns());
+        turn_to(p, YK_PHASE_OTHER, yk_now_ns());
     p->rare = true;
     p->left = 0;
 }
@@ -277,10 +270,7 @@ void yk_phases_end(yk_phases *p)
 {
     if (!p || !p->running)
         return;
-    if (p->detail)
-        turn_to(p, YK_PHASE_OTHER, yk_now_ns());
-    else
-        close_gap(p, YK_PHASE_OTHER, yk_now_ns());
+    turn_to(p, YK_PHASE_OTHER, yk_now_ns());
     p->running = p->detail = false;
     atomic_store_explicit(&p->open, YK__PHASE_ENDED, memory_order_relaxed);
 }
