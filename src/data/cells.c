@@ -325,7 +325,7 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
     yk__cells *c = &r->cells;
     const yk__cell_table *t = c->table;
     const yk_schema *schema = t->tabular.schema;
-    yk_row w = {.hash = c->hash, .met = t->tabular.met};
+    yk_row w = {.hash = c->hash, .seen = t->tabular.seen};
     yk_status st = YK_OK;
     size_t got = 0;
     while (got < max && !st) {

@@ -99,7 +99,7 @@ void yk_cell_fault(const struct yk_tabular *t, size_t i, const char *text, size_
 
 /* ---- rows */
 
-enum { YK_MET_KNOWN = 1, YK_MET_UNKNOWN = 2 };
+enum { YK_SEEN_KNOWN = 1, YK_SEEN_UNKNOWN = 2 };
 
 typedef struct {
     uint32_t *index;
@@ -112,7 +112,7 @@ typedef struct {
     int32_t label;
     float weight;
     float target;      /* regression: the label */
-    atomic_uchar *met; /* yk_tabular.met; NULL: not recorded */
+    atomic_uchar *seen; /* yk_tabular.seen; NULL: not recorded */
 } yk_row;
 
 static inline void yk__row_put(yk_row *w, uint32_t index, float value, uint16_t field)
@@ -167,9 +167,9 @@ static inline void yk_row_hash(yk_row *w, const yk_schema *s, const yk_schema_co
         return;
     }
     const struct yk_schema_value *value = yk_schema_value_at(&s->values, hash);
-    const unsigned char met = value->hash ? YK_MET_KNOWN : YK_MET_UNKNOWN;
-    if (w->met && !(atomic_load_explicit(&w->met[c - s->column], memory_order_relaxed) & met))
-        atomic_fetch_or_explicit(&w->met[c - s->column], met, memory_order_relaxed);
+    const unsigned char seen = value->hash ? YK_SEEN_KNOWN : YK_SEEN_UNKNOWN;
+    if (w->seen && !(atomic_load_explicit(&w->seen[c - s->column], memory_order_relaxed) & seen))
+        atomic_fetch_or_explicit(&w->seen[c - s->column], seen, memory_order_relaxed);
     if (value->hash)
         yk__row_put(w, value->index, 1.0f, c->field);
 }

@@ -232,7 +232,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         return check_header(r, line, line + length);
     if (length == 0 || !yk__csv_in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
         return YK_OK;
-    yk_row w = {.hash = ((yk__csv_reader *)r)->hash, .met = s->table.met};
+    yk_row w = {.hash = ((yk__csv_reader *)r)->hash, .seen = s->table.seen};
     bool ok;
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
     if (st || (st = parse_fields(r, line, line + length, &w, &ok)) || !ok)

@@ -49,8 +49,8 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source)
 static void warn_unknown(const yk_tabular *t)
 {
     char name[80];
-    for (size_t i = 0; t->met && i < t->schema->ncolumns; i++)
-        if (atomic_load(&t->met[i]) == YK_MET_UNKNOWN)
+    for (size_t i = 0; t->seen && i < t->schema->ncolumns; i++)
+        if (atomic_load(&t->seen[i]) == YK_SEEN_UNKNOWN)
             yk_warn("%s: %s: none of its values occurred in the training data, which has values such as "
                     "'%.40s': predictions ignore it",
                     t->source->spec, yk_schema_name(t->schema, &t->schema->column[i], name),
@@ -60,7 +60,7 @@ static void warn_unknown(const yk_tabular *t)
 void yk_tabular_fini(yk_tabular *t)
 {
     warn_unknown(t);
-    free(t->met);
+    free(t->seen);
     yk_schema_free(t->own);
     free(t->column);
     free(t->carry);
@@ -371,7 +371,7 @@ yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass,
     yk_source *source = t->source;
     yk_status st = t->source->options.schema ? yk__tabular_types(t) : make_schema(t, rows, pass, context);
     const yk_schema *s = t->schema;
-    if (!st && t->source->options.schema && s->values.n && !(t->met = calloc(s->ncolumns, sizeof *t->met)))
+    if (!st && t->source->options.schema && s->values.n && !(t->seen = calloc(s->ncolumns, sizeof *t->seen)))
         st = yk_fail_memory(s->ncolumns, "columns");
     const bool dense = yk_schema_dense(s);
     t->fields = t->fields && !dense;

@@ -38,8 +38,8 @@ typedef struct yk_tabular {
     bool fields;      /* rows have field numbers */
     bool labeled;     /* the file has a label that is read */
     atomic_uint labels_seen;
-    /* [schema->ncolumns] YK_MET_KNOWN, YK_MET_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
-    atomic_uchar *met;
+    /* [schema->ncolumns] YK_SEEN_KNOWN, YK_SEEN_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
+    atomic_uchar *seen;
     yk_split_range
         part; /* with split-by: the rows of this part, by the value of a column; the source then has none */
     size_t split_by;   /* that column of the file */

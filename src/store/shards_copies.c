@@ -91,9 +91,9 @@ static yk_status add_to_chunk(yk_shards *s, int me)
     yk_status st = yk_chunks_get(s->chunks, w->batch.pick[0], &c->scratch, &chunk);
     if (st)
         return st;
-    w->held = yk__shards_added(c) > 0 && chunk != c->sought;
+    w->held = yk__shards_added(c) > 0 && chunk != c->next_chunk;
     if (!w->held) {
-        c->sought = chunk;
+        c->next_chunk = chunk;
         return add(s, me, chunk);
     }
     if (YK_RESERVE(w->held_pick, w->held_cap, w->batch.n, "a batch"))

@@ -16,7 +16,7 @@ enum { YK__QUEUE_SIZE = 8 }; /* messages of a channel to a server in flight */
 /* The batches of one thread in a request. */
 typedef struct {
     _Alignas(YK_ALIGN) size_t batches;
-    const yk_chunk *whole; /* its keys are all keys of this chunk; NULL: `found` */
+    const yk_chunk *whole; /* its keys are all keys of this chunk; NULL: `part_keys` */
     const yk_rows *rows;   /* of the batches; their index[] are indices into the keys of the request */
     yk_rows copied;        /* these rows, unless they are those of a whole chunk */
     uint32_t *pick;        /* the rows of all batches */
@@ -25,8 +25,8 @@ typedef struct {
         uint64_t noise; /* of the batch, as it was added */
     } * batch;          /* [batches] */
     size_t pick_cap, batch_cap;
-    yk_chunk found; /* the keys of `copied` */
-    uint32_t *at;   /* [found.nkeys] the indices of these keys in the request; not used if it has one part */
+    yk_chunk part_keys; /* the keys of `copied` */
+    uint32_t *at;   /* [part_keys.nkeys] the indices of these keys in the request; not used if it has one part */
     size_t at_cap;
     uint32_t bias; /* the index of the bias in the request */
 } yk__part;
@@ -37,13 +37,13 @@ typedef struct {
     uint32_t number;
     uint64_t requested_at, bytes; /* ns; bytes of the answers; for the timeline */
     yk__part *part;               /* [threads of the channel] */
-    bool found;                   /* yk__shards_find_keys() is done: `batches` .. `united` are valid */
+    bool keys_found;                   /* yk__shards_find_keys() is done: `batches` .. `united` are valid */
     size_t batches;               /* of all parts */
     const yk_chunk *keys; /* to pull: a chunk of the data, those of the only part, or `united`; NULL: none */
-    yk_chunk others;      /* the same keys, sorted by their owners in groups with another placement */
+    yk_chunk keys_elsewhere;      /* the same keys, sorted by their owners in groups with another placement */
     yk_chunk united;      /* the keys of several parts; without squares */
-    uint32_t *others_at;  /* [nkeys] the index of each of these among `keys`; then scratch */
-    size_t others_cap;
+    uint32_t *elsewhere_at;  /* [nkeys] the index of each of these among `keys`; then scratch */
+    size_t elsewhere_cap;
     yk_inbox *answer; /* [servers] messages, until the channel awaits them */
     float *w;         /* the groups, one after the other */
     size_t w_cap;
@@ -105,7 +105,7 @@ typedef struct {
     bool answered;          /* the values for the next round have arrived */
     bool training;          /* a round has begun */
     uint64_t max;           /* steps of the round */
-    const yk_chunk *sought; /* of the batches in the next request */
+    const yk_chunk *next_chunk; /* of the batches in the next request */
     yk_merger scratch;
 } yk__channel;
 
@@ -115,7 +115,7 @@ typedef struct {
     _Alignas(YK_ALIGN) atomic_int pending; /* 1: a lease was requested */
     bool ready, idle;
     yk__down lease;   /* the last one */
-    uint32_t used_by; /* the incarnation of this process when the current lease of the feed was granted */
+    uint32_t lease_incarnation; /* the incarnation of this process when the current lease of the feed was granted */
 
     /* The last batch that was announced. Empty: there are no more, or none for now. */
     _Alignas(YK_ALIGN) yk_batch batch;
@@ -124,7 +124,7 @@ typedef struct {
 
     /* gradients */
     yk_batch now;  /* of this step, as it was announced */
-    bool found;    /* the keys of `batch` are found */
+    bool keys_found;    /* the keys of `batch` are found */
     bool taken;    /* `now` is already the batch of the next step: push() has sent its keys */
     bool answered; /* clock() has waited for the answer of the next pull */
     yk_grad grad;

@@ -16,7 +16,7 @@ static yk__request *open_request(yk__channel *c)
         return a;
     c->open = a;
     a->bytes = 0;
-    a->found = false;
+    a->keys_found = false;
     c->chunk = NULL;
     if (c->requested) /* the cursors of threads without a batch do not change */
         memcpy(a->share, c->slot[(c->requested - 1) % YK__MAX_OUTSTANDING].share, threads * sizeof *a->share);
@@ -104,7 +104,7 @@ static yk_status add_chunk(yk__part *p, const yk_chunk *chunk, const yk_batch *b
 void yk__shards_count_batch(yk_shards *s, yk__request *a, int thread, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     yk__share *share = &a->share[thread - yk__channel_of(s, thread)->first];
-    share->newest = s->thread[thread].used_by;
+    share->newest = s->thread[thread].lease_incarnation;
     if (share->batches++ == 0)
         share->incarnation = share->newest;
     memcpy(share->cursor, cursor, sizeof share->cursor);
@@ -117,7 +117,7 @@ yk_status yk__shards_add(yk_shards *s, int thread, const yk_batch *batch, const 
     const int number = thread - c->first;
     yk_mutex_lock(&c->lock);
     yk__request *a = open_request(c);
-    a->found = false; /* if its keys were found, it had none */
+    a->keys_found = false; /* if its keys were found, it had none */
     yk_mutex_unlock(&c->lock);
     yk__part *p = &a->part[number];
     yk_status st = YK_OK;
@@ -175,7 +175,7 @@ static void remap(yk__part *p, const uint32_t *number, uint32_t keys)
 {
     yk_rows *w = &p->copied;
     w->dim = keys;
-    for (uint64_t e = 0; e < p->found.entries; e++)
+    for (uint64_t e = 0; e < p->part_keys.entries; e++)
         w->index[e] = number[w->index[e]];
 }
 
@@ -185,15 +185,15 @@ static yk_status sort_part(yk_shards *s, yk__channel *c, yk__part *p, yk_merger 
     if (!p->batches || p->whole)
         return YK_OK;
     const uint32_t *number = c->chunk ? c->used_at : m->key;
-    yk_status st = c->chunk ? keys_of_part(s, c, &p->found)
-                            : yk__chunk_sort(&p->found, m, NULL, s->owners[0].n, s->config.bias_key);
+    yk_status st = c->chunk ? keys_of_part(s, c, &p->part_keys)
+                            : yk__chunk_sort(&p->part_keys, m, NULL, s->owners[0].n, s->config.bias_key);
     if (st)
         return st;
-    p->found.entries = p->copied.start[p->copied.n];
-    p->bias = p->found.bias;
+    p->part_keys.entries = p->copied.start[p->copied.n];
+    p->bias = p->part_keys.bias;
     if (only)
-        remap(p, number, p->found.nkeys);
-    return YK_RESERVE(p->at, p->at_cap, only ? 1 : p->found.nkeys + 1, "the keys of a batch") ? YK_ESYSTEM
+        remap(p, number, p->part_keys.nkeys);
+    return YK_RESERVE(p->at, p->at_cap, only ? 1 : p->part_keys.nkeys + 1, "the keys of a batch") ? YK_ESYSTEM
                                                                                               : YK_OK;
 }
 
@@ -202,12 +202,12 @@ static yk_status merge_keys(const yk__request *a, int threads, int k, yk_merger 
 {
     size_t max = 1;
     for (const yk__part *p = a->part; p < a->part + threads; p++)
-        max += p->batches ? p->found.begin[k + 1] - p->found.begin[k] : 0;
+        max += p->batches ? p->part_keys.begin[k + 1] - p->part_keys.begin[k] : 0;
     yk_status st = yk_merger_reserve(m, max);
     for (const yk__part *p = a->part; !st && p < a->part + threads; p++)
         if (p->batches)
-            yk_merger_slots(m, p->found.row + p->found.begin[k], p->found.begin[k + 1] - p->found.begin[k],
-                            p->at + p->found.begin[k]);
+            yk_merger_slots(m, p->part_keys.row + p->part_keys.begin[k], p->part_keys.begin[k + 1] - p->part_keys.begin[k],
+                            p->at + p->part_keys.begin[k]);
     return st;
 }
 
@@ -218,11 +218,11 @@ static void remap_part(const yk_shards *s, const yk__channel *c, yk__part *p, yk
     if (!p->batches)
         return;
     for (int k = 0; k < s->owners[0].n; before += (uint32_t)c->united[k++].n)
-        for (uint32_t i = p->found.begin[k]; i < p->found.begin[k + 1]; i++)
+        for (uint32_t i = p->part_keys.begin[k]; i < p->part_keys.begin[k + 1]; i++)
             p->at[i] += before;
     for (size_t i = 0; i < m->n; i++)
         m->key[i] = p->at[m->key[i]];
-    p->bias = p->found.bias == UINT32_MAX ? UINT32_MAX : p->at[p->found.bias];
+    p->bias = p->part_keys.bias == UINT32_MAX ? UINT32_MAX : p->at[p->part_keys.bias];
     remap(p, m->key, before);
 }
 
@@ -243,21 +243,21 @@ static yk_status list_keys(const yk_shards *s, const yk__channel *c, yk_chunk *o
 }
 
 /* Sorts the keys by their owners in the groups with another placement. */
-static yk_status find_others(const yk_shards *s, yk__request *a)
+static yk_status find_elsewhere(const yk_shards *s, yk__request *a)
 {
     const uint32_t servers = (uint32_t)s->owners[0].n, n = a->keys->nkeys;
     if (!s->owners[1].n)
         return YK_OK;
-    if (YK_RESERVE(a->others_at, a->others_cap, 2 * (size_t)n + 1, "the keys of a batch"))
+    if (YK_RESERVE(a->elsewhere_at, a->elsewhere_cap, 2 * (size_t)n + 1, "the keys of a batch"))
         return YK_ESYSTEM;
-    uint32_t *key = a->others_at + n;
+    uint32_t *key = a->elsewhere_at + n;
     for (uint32_t k = 0; k < servers; k++)
         for (uint32_t i = a->keys->begin[k]; i < a->keys->begin[k + 1]; i++)
             key[i] = (uint32_t)yk__key_of(a->keys->row[i], k, servers);
     yk_status st =
-        yk__chunk_sort(&a->others, &(yk_merger){.n = n, .key = key}, NULL, s->owners[1].n, UINT32_MAX);
+        yk__chunk_sort(&a->keys_elsewhere, &(yk_merger){.n = n, .key = key}, NULL, s->owners[1].n, UINT32_MAX);
     for (uint32_t i = 0; !st && i < n; i++)
-        a->others_at[key[i]] = i;
+        a->elsewhere_at[key[i]] = i;
     return st;
 }
 
@@ -287,13 +287,13 @@ static yk_status find_all(yk_shards *s, const yk__channel *c, yk__request *a)
 {
     const bool only = yk__threads_of(c) == 1;
     yk_status st = YK_OK;
-    a->found = true;
+    a->keys_found = true;
     a->batches = yk__shards_added(c);
     a->keys = NULL;
     if (a->batches && s->owners[0].n) {
-        a->keys = !only ? &a->united : a->part->whole ? a->part->whole : &a->part->found;
+        a->keys = !only ? &a->united : a->part->whole ? a->part->whole : &a->part->part_keys;
         if (!(st = only ? YK_OK : list_keys(s, c, &a->united)))
-            st = find_others(s, a);
+            st = find_elsewhere(s, a);
     }
     return st || !a->batches ? st : reserve_values(s, a);
 }
@@ -326,7 +326,7 @@ yk_status yk__shards_close(yk_shards *s, yk__channel *c, yk__request **out)
 {
     yk__request *a = open_request(c);
     yk_status st = YK_OK;
-    for (int stage = 0; !a->found && !st && stage < YK__STAGES; stage++)
+    for (int stage = 0; !a->keys_found && !st && stage < YK__STAGES; stage++)
         st = yk__shards_find_keys(s, c, stage, 0, 1);
     c->open = NULL;
     a->number = c->requested++ * (uint32_t)s->plan->channels + (uint32_t)c->first;
@@ -355,15 +355,15 @@ void yk__request_fini(yk__request *a, int parts, int servers)
     yk_free(a->answer);
     for (yk__part *p = a->part; p && p < a->part + parts; p++) {
         yk_rows_fini(&p->copied);
-        free(p->found.begin);
+        free(p->part_keys.begin);
         free(p->at);
         free(p->pick);
         free(p->batch);
     }
     yk_free(a->part);
     free(a->united.begin);
-    free(a->others.begin);
-    free(a->others_at);
+    free(a->keys_elsewhere.begin);
+    free(a->elsewhere_at);
     yk_free(a->w);
     yk_free(a->share);
 }

@@ -99,13 +99,13 @@ typedef struct {
 static server_keys keys_on(const yk_shards *s, const yk__request *a, int k)
 {
     for (int i = 0; a->keys && i < 2; i++) {
-        const yk_chunk *keys = i ? &a->others : a->keys;
+        const yk_chunk *keys = i ? &a->keys_elsewhere : a->keys;
         const int owner = k - s->owners[i].first;
         if (owner < 0 || owner >= s->owners[i].n)
             continue;
         const size_t begin = keys->begin[owner];
         return (server_keys){keys->begin[owner + 1] - begin, keys->row + begin, begin,
-                             i ? a->others_at + begin : NULL};
+                             i ? a->elsewhere_at + begin : NULL};
     }
     return (server_keys){0};
 }
@@ -328,7 +328,7 @@ yk_status yk_shards_lease(yk_shards *s, int thread, yk_lease *out, uint64_t *chu
     } while (t->lease.incarnation < atomic_load(&s->incarnation));
     *out = (yk_lease){t->lease.examples, t->lease.begin, t->lease.end};
     *chunk_rows_out = t->lease.n;
-    t->used_by = t->lease.incarnation;
+    t->lease_incarnation = t->lease.incarnation;
     return request_lease(s, thread, false, (yk__up){0}); /* in advance */
 }
 
@@ -347,7 +347,7 @@ yk_status yk_shards_stream(yk_shards *s, int thread, const uint64_t last[YK_CURS
         up = (yk__up){0};
     } while (t->lease.flags & YK__STREAM && t->lease.incarnation < atomic_load(&s->incarnation));
     const yk__down *lease = &t->lease;
-    t->used_by = lease->incarnation;
+    t->lease_incarnation = lease->incarnation;
     *number = lease->flags & YK__STREAM ? (int)lease->n : -1;
     memcpy(cursor, (uint64_t[YK_CURSOR_SIZE]){lease->round, lease->examples, lease->begin, lease->end},
            YK_CURSOR_SIZE * sizeof *cursor);
@@ -361,7 +361,7 @@ bool yk_shards_orphans(const yk_shards *s)
 
 bool yk_shards_revoked(const yk_shards *s, int thread)
 {
-    return atomic_load(&s->incarnation) > s->thread[thread].used_by;
+    return atomic_load(&s->incarnation) > s->thread[thread].lease_incarnation;
 }
 
 yk_status yk__shards_leave(yk_shards *s, yk__channel *c)

@@ -31,7 +31,7 @@ static yk_status find_keys(yk_shards *s, int me)
     for (int stage = 0; !st && stage < YK__STAGES; stage++)
         if (!(st = stage ? barrier(s, me) : YK_OK))
             st = yk__shards_find_keys(s, c, stage, me - c->first, yk__threads_of(c));
-    s->thread[me].found = true;
+    s->thread[me].keys_found = true;
     return st;
 }
 
@@ -58,7 +58,7 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
 static void take(yk__thread *w)
 {
     w->now = w->batch;
-    w->announced = w->found = false;
+    w->announced = w->keys_found = false;
 }
 
 yk_status yk__shards_ask(yk_shards *s, yk__channel *c)
@@ -213,7 +213,7 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     w->grad = *g;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_SENDING);
     yk_status st = sum_own(s, c, me);
-    if (!st && s->owners[0].n && !w->found && !(st = barrier(s, me)))
+    if (!st && s->owners[0].n && !w->keys_found && !(st = barrier(s, me)))
         st = find_keys(s, me);
     if (st || (st = barrier(s, me)))
         return st;
@@ -276,7 +276,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     yk__thread *w = &s->thread[me];
     yk__channel *c = yk__channel_of(s, me);
     (void)action; /* the chief decides */
-    yk_status st = s->base.ahead && !w->found ? find_keys(s, me) : YK_OK;
+    yk_status st = s->base.ahead && !w->keys_found ? find_keys(s, me) : YK_OK;
     if (s->plan->lockstep)
         yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
     if (!st && me == c->first) {
@@ -291,7 +291,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
         out->steps = out->own > 0;
     w->answered = s->plan->lockstep && out->examples > 0; /* otherwise it was the end of an epoch */
     if ((out->pending || out->examples == 0) && !w->batch.n && !c->complete) /* ask the feed again */
-        w->announced = w->found = false;
+        w->announced = w->keys_found = false;
     return st;
 }
 

@@ -379,7 +379,7 @@ static yk_status send_telemetry(void *context)
 {
     yk__trainer *t = ((chief *)context)->t;
     yk_observer_traffic(t->observer);
-    return t->cluster.remote ? yk_shards_alive(t->cluster.remote) : YK_OK;
+    return t->cluster.shards ? yk_shards_alive(t->cluster.shards) : YK_OK;
 }
 
 /* On the servers other than server 0. */
@@ -407,7 +407,7 @@ static yk_status on_tick(void *context)
 static yk_status pump(void *context, bool *busy)
 {
     chief *c = context;
-    yk_status st = yk_shards_pump(c->t->cluster.remote, busy);
+    yk_status st = yk_shards_pump(c->t->cluster.shards, busy);
     return !st && atomic_load(&c->workers.over) ? yk__error_raise(&c->workers.error) : st;
 }
 
@@ -415,7 +415,7 @@ static yk_status pump(void *context, bool *busy)
 static yk_status join_workers(chief *c, yk_status st)
 {
     if (st && c->workers.started) {
-        yk_shards_fail(c->t->cluster.remote);
+        yk_shards_fail(c->t->cluster.shards);
         yk_team_stop(c->t->team);
     }
     return yk__background_join(&c->workers, st);
@@ -479,11 +479,11 @@ static yk_status serve(chief *c)
                                   .on_tick = on_tick,
                                   .stop = stop,
                                   .paused = paused};
-    hooks.poll = k->remote ? pump : NULL;
+    hooks.poll = k->shards ? pump : NULL;
     yk_server_set_hooks(k->server, &hooks);
     yk_status st = k->rank == 0 ? start_initial(c) : YK_OK;
     st = st ? st : yk_server_run(k->server);
-    if (!st && k->remote) /* their last messages are in transit */
+    if (!st && k->shards) /* their last messages are in transit */
         st = drive_workers(c);
     if (k->rank != 0)
         return st;
@@ -506,7 +506,7 @@ yk_status yk__serve(yk__trainer *t)
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
     yk_status st = yk_team_create(t->nevaluators, &c.evaluators);
-    if (!st && k->remote)
+    if (!st && k->shards)
         st = yk__background_start(&c.workers, yk__run_workers, t, "the worker threads");
     if (!st)
         st = k->server ? serve(&c) : drive_workers(&c);

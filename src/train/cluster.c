@@ -221,7 +221,7 @@ void yk__cluster_free(yk__trainer *t)
         sched_setaffinity(0, sizeof k->cores, &k->cores);
     yk_exchange_free(k->exchange);
     yk_shared_memory_free(&k->memory);
-    yk_shards_free(k->remote);
+    yk_shards_free(k->shards);
     yk_chunks_free(k->chunks);
     yk_server_free(k->server);
     yk_local_free(k->whole);

@@ -36,7 +36,7 @@ typedef struct {
     int *server_peer;
     yk_exchange *exchange;
     yk_shared_memory memory; /* replicas on one host: exchanges gradients */
-    yk_shards *remote;
+    yk_shards *shards;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
     yk_assignment assignment;             /* server 0, data in memory */

@@ -168,7 +168,7 @@ yk_status yk__cluster_agree(yk__trainer *t, uint64_t parameters)
     if (st)
         return st;
     if (t->cluster.joined)
-        return yk_shards_join(t->cluster.remote, identity_hash(&mine));
+        return yk_shards_join(t->cluster.shards, identity_hash(&mine));
     st = yk__agree(t, &mine, sizeof mine, compare, "all processes to be ready");
     return st ? st : open_for_workers(t, identity_hash(&mine));
 }

@@ -329,7 +329,7 @@ static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *beg
     yk_lease next;
     uint64_t chunk_rows = 0,
              own = yk_feed_chunk_rows(t->feed) == t->plan->chunk_rows ? t->plan->chunk_rows : 0;
-    yk_status st = yk_shards_lease(t->cluster.remote, worker - t->plan->first_worker, &next, &chunk_rows);
+    yk_status st = yk_shards_lease(t->cluster.shards, worker - t->plan->first_worker, &next, &chunk_rows);
     if (!st && t->cluster.joined && !t->worker[worker - t->plan->first_worker].examples)
         st = yk_feed_chunk_rows_set(t->feed, worker,
                                     chunk_rows); /* before its first batch: the order of the job's examples */
@@ -350,7 +350,7 @@ static yk_status next_stream(void *trainer, int worker, const uint64_t last[YK_C
                              uint64_t cursor[YK_CURSOR_SIZE])
 {
     const yk__trainer *t = trainer;
-    yk_shards *r = t->cluster.remote;
+    yk_shards *r = t->cluster.shards;
     const bool over = *number < 0 || cursor[0] >= t->plan->epochs;
     return over || yk_shards_orphans(r)
                ? yk_shards_stream(r, worker - t->plan->first_worker, last, number, cursor)
@@ -360,12 +360,12 @@ static yk_status next_stream(void *trainer, int worker, const uint64_t last[YK_C
 static bool is_revoked(void *trainer, int worker)
 {
     const yk__trainer *t = trainer;
-    return yk_shards_revoked(t->cluster.remote, worker - t->plan->first_worker);
+    return yk_shards_revoked(t->cluster.shards, worker - t->plan->first_worker);
 }
 
 yk_status yk__make_feed(yk__trainer *t)
 {
-    const bool leased = t->cluster.remote && !t->plan->lockstep; /* the chief assigns examples */
+    const bool leased = t->cluster.shards && !t->plan->lockstep; /* the chief assigns examples */
     const yk_feed_plan plan = {.workers = t->plan->workers,
                                .batch = t->plan->batch,
                                .seed = (uint64_t)t->config->seed,

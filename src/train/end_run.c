@@ -268,7 +268,7 @@ static uint64_t steps_so_far(const yk__trainer *t)
 {
     const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0;
     const uint64_t own =
-        t->cluster.remote && !t->plan->serves && t->plan->lockstep ? t->step + steps_here(t) : t->step;
+        t->cluster.shards && !t->plan->serves && t->plan->lockstep ? t->step + steps_here(t) : t->step;
     return stored > own ? stored : own;
 }
 

@@ -103,7 +103,7 @@ static yk_status make_client(yk__trainer *t)
                           .stop = k->joined || k->rank == 0 ? NULL : t->caller->stop,
                           .leave = k->joined ? t->caller->stop : NULL};
     place_groups(t, c.group);
-    return yk_shards_create(&c, &k->remote);
+    return yk_shards_create(&c, &k->shards);
 }
 
 /* Creates the shard that this process owns. */
@@ -184,7 +184,7 @@ static yk_status use_shards(yk__trainer *t)
     if (!st && scaled && p->chunk_rows && yk_feed_chunk_rows(t->feed) == p->chunk_rows)
         st = make_chunks(t);
     return st ? st
-              : yk_shards_store(t->cluster.remote, &copy, t->cluster.chunks,
+              : yk_shards_store(t->cluster.shards, &copy, t->cluster.chunks,
                                 scaled || !p->local_steps ? 0 : t->step, &t->store);
 }
 
