@@ -92,9 +92,9 @@ static inline yk_batch next_batch(reader *r)
 static inline yk_status announce(yk_store *s, int me, reader *r)
 {
     yk_status st = YK_OK;
-    while (!st && yk_store_wants(s, me) > 0) {
+    while (!st && s->ops->wants(s, me) > 0) {
         const yk_batch b = next_batch(r);
-        st = yk_store_announce(s, me, &b, (uint64_t[YK_CURSOR_SIZE]){0});
+        st = s->ops->announce(s, me, &b, (uint64_t[YK_CURSOR_SIZE]){0});
     }
     return st;
 }
@@ -133,7 +133,7 @@ static inline yk_status one_step(job *j, yk_store *s, int me, reader *r, yk_work
     yk_batch b;
     yk_grad g = {0};
     yk_status st = announce(s, me, r);
-    if (st || (st = yk_store_pull(s, me, &b, view)))
+    if (st || (st = s->ops->pull(s, me, &b, view)))
         return st;
     if (b.n)
         factor_grad(&j->model, work, view, &b, &g);
@@ -142,10 +142,10 @@ static inline yk_status one_step(job *j, yk_store *s, int me, reader *r, yk_work
         count_push(r->number, work, &g);
         yk_sleep_ns(r->number ? 100000 : 10000000); /* worker 0 is slow */
     }
-    if (b.n && j->lockstep && me == 0 && yk_store_steps(s, me) != r->ended + r->local)
+    if (b.n && j->lockstep && me == 0 && s->ops->steps(s, me) != r->ended + r->local)
         return yk_fail(YK_EDATA, "worker %d: the store has a wrong number of steps", r->number);
-    if ((st = announce(s, me, r)) || (st = yk_store_push(s, me, &g)) ||
-        (st = yk_store_clock(s, me, YK_ACTION_CONTINUE, out)))
+    if ((st = announce(s, me, r)) || (st = s->ops->push(s, me, &g)) ||
+        (st = s->ops->clock(s, me, YK_ACTION_CONTINUE, out)))
         return st;
     r->ended += out->steps;
     r->local = out->pending ? r->local + 1 : 0;
@@ -175,7 +175,7 @@ static inline yk_status train(job *j, yk_store *s, int me, int number)
         }
     }
     if (!st)
-        st = yk_store_finish(s, me);
+        st = s->ops->finish(s, me);
     yk_workspace_free(&j->model, work);
     yk_free(r);
     return st;

@@ -1,5 +1,6 @@
 /* Local SGD: adding the delta of a copy to a table equals making the same steps on the table; for several
  * workers it is the mean of the deltas. For every optimizer, dense and sparse, with lazy weight decay. */
+#include "local_steps.h"
 #include "scratch.h"
 
 #include "base/mem.h"
@@ -45,8 +46,8 @@ static void step(yk_local *s, uint32_t *key, size_t n, const float *g)
         grad.group[0].pairs = &pairs;
     else
         grad.group[0].dense = (float *)g;
-    assert_int_equal(yk_local_push(s, 0, &grad), YK_OK);
-    assert_int_equal(yk_local_clock(s, 0, &result), YK_OK);
+    assert_int_equal(local_push(s, 0, &grad), YK_OK);
+    assert_int_equal(local_clock(s, 0, &result), YK_OK);
 }
 
 static const float *quiesced(yk_local *s)

@@ -1,6 +1,7 @@
 /* Several parameter groups in one model, with several floats per key, and with different optimizers and staleness bounds: in
  * one process they are trained as a serial program in doubles does, and a checkpoint holds all of them. */
 #include "group_jobs.h"
+#include "local_steps.h"
 
 #include "base/dir.h"
 #include "format/safetensors.h"
@@ -91,11 +92,11 @@ static yk_status push_share(void *context, int me)
         yk_step_result result;
         const yk_batch b = {.rows = &p->rows, .pick = pick + at, .n = STEP_ROWS};
         const yk_grad g = {.examples = b.n, .group = {{.rows = b, .err = p->err + at}}};
-        if (!(st = yk_local_pull(p->store, me, &b, view)) && !(st = yk_local_push(p->store, me, &g)))
-            st = yk_local_clock(p->store, me, &result);
+        if (!(st = local_pull(p->store, me, &b, view)) && !(st = local_push(p->store, me, &g)))
+            st = local_clock(p->store, me, &result);
     }
     if (!st)
-        yk_local_finish(p->store, me);
+        local_finish(p->store, me);
     return st ? st : yk_local_quiesce(p->store, me);
 }
 

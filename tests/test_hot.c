@@ -1,4 +1,5 @@
 /* Copies of hot keys: the staleness bound holds for keys with and without copies, and lazy weight decay follows its rule. */
+#include "local_steps.h"
 #include "scratch.h"
 
 #include "base/mem.h"
@@ -86,17 +87,17 @@ static yk_status count_steps(void *context, int me)
         const yk_grad g = {.examples = 1, .group = {{.rows = batch, .err = &err}}};
         yk_view view;
         yk_step_result result;
-        if ((st = yk_local_pull(b->store, me, &batch, &view)))
+        if ((st = local_pull(b->store, me, &batch, &view)))
             break;
         look(b, me, step, &view);
         if (view.hot == HOT)
             atomic_store(&b->copied, true);
         if (step * WORKERS / b->steps == (uint64_t)me)
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-        if (!(st = yk_local_push(b->store, me, &g)))
-            st = yk_local_clock(b->store, me, &result);
+        if (!(st = local_push(b->store, me, &g)))
+            st = local_clock(b->store, me, &result);
     }
-    yk_local_finish(b->store, me);
+    local_finish(b->store, me);
     return st;
 }
 
@@ -140,11 +141,11 @@ static yk_status refresh_while_others_count(void *context, int me)
     for (uint64_t step = 0; !st && step < b->steps; step++) {
         yk_view view;
         yk_step_result result;
-        if (!(st = yk_local_resume(b->store, me)) && !(st = yk_local_pull(b->store, me, &batch, &view)) &&
-            !(st = yk_local_push(b->store, me, &g)))
-            st = yk_local_clock(b->store, me, &result); /* merges a delta of 0 */
+        if (!(st = yk_local_resume(b->store, me)) && !(st = local_pull(b->store, me, &batch, &view)) &&
+            !(st = local_push(b->store, me, &g)))
+            st = local_clock(b->store, me, &result); /* merges a delta of 0 */
     }
-    yk_local_finish(b->store, me);
+    local_finish(b->store, me);
     return st;
 }
 
@@ -173,14 +174,14 @@ static yk_status decay(void *context, int me)
         const yk_grad g = {.examples = 1, .group = {{.rows = batch, .err = &err}}};
         yk_view view;
         yk_step_result result;
-        if (!(st = yk_local_pull(b->store, me, &batch, &view)) && !(st = yk_local_push(b->store, me, &g)))
-            st = yk_local_clock(b->store, me, &result);
+        if (!(st = local_pull(b->store, me, &batch, &view)) && !(st = local_push(b->store, me, &g)))
+            st = local_clock(b->store, me, &result);
         if (!st && step == 4) /* all have merged */
             st = yk_team_barrier(b->team, me);
         if (step == 10 && me == 3)
             break; /* its keys decay in the steps of other workers */
     }
-    yk_local_finish(b->store, me);
+    local_finish(b->store, me);
     if (!st)
         st = yk_local_quiesce(b->store, me);
     return st ? st : yk_team_barrier(b->team, me);

@@ -1,5 +1,6 @@
 /* Whole runs with options of networks: rates of biases in every mode, learning rate schedules by epochs, augmentation in
  * resumed runs, and saved models with the shape of their input. */
+#include "local_steps.h"
 #include "training.h"
 
 #include "base/mem.h"
@@ -35,10 +36,10 @@ static yk_status push_some(void *context, int me)
         yk_grad g = {.examples = 2, .group = {{.dense = l->grad}}};
         yk_step_result r;
         yk_view v;
-        if (!(st = yk_local_pull(l->store, me, &b, &v)) && !(st = yk_local_push(l->store, me, &g)))
-            st = yk_local_clock(l->store, me, &r);
+        if (!(st = local_pull(l->store, me, &b, &v)) && !(st = local_push(l->store, me, &g)))
+            st = local_clock(l->store, me, &r);
     }
-    yk_local_finish(l->store, me);
+    local_finish(l->store, me);
     if (!st)
         st = yk_local_quiesce(l->store, me);
     if (!st && me == 0)

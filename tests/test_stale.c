@@ -1,4 +1,5 @@
 /* How asynchronous gradients are applied (store/local_stale.c). */
+#include "local_steps.h"
 #include "scratch.h"
 
 #include "optim/kinds.h"
@@ -30,8 +31,8 @@ static double step(yk_local *s, float g, uint64_t steps, const yk_stale_mark *re
     yk_step_result result;
     const yk_grad all = {
         .examples = steps ? steps : 1, .steps = steps, .read_at = read_at, .group = {{.dense = grad}}};
-    assert_int_equal(yk_local_push(s, 0, &all), YK_OK);
-    assert_int_equal(yk_local_clock(s, 0, &result), YK_OK);
+    assert_int_equal(local_push(s, 0, &all), YK_OK);
+    assert_int_equal(local_clock(s, 0, &result), YK_OK);
     assert_int_equal(result.steps, steps ? steps : 1);
     return before - (double)yk_local_table(s, 0).w[7];
 }
@@ -74,8 +75,8 @@ static void adagrad_revises_what_others_did(void **state)
     yk_step_result result;
     for (int i = 0; i < IN_FLIGHT; i++) {
         const yk_grad g = {.examples = 1, .group = {{.pairs = &pairs, .read = read}}};
-        assert_int_equal(yk_local_push(s, 0, &g), YK_OK);
-        assert_int_equal(yk_local_clock(s, 0, &result), YK_OK);
+        assert_int_equal(local_push(s, 0, &g), YK_OK);
+        assert_int_equal(local_clock(s, 0, &result), YK_OK);
     }
     const float *w = yk_local_table(s, 0).w + 4;
     assert_near((double)w[0], -0.05); /* one step of adagrad at the default rate */

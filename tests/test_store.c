@@ -1,5 +1,6 @@
 /* The store: N synchronous workers equal one worker with an N-fold batch, the staleness bound holds, and
  * copies of hot weights lose nothing. Uses a small training loop of its own. */
+#include "local_steps.h"
 #include "scratch.h"
 
 #include "base/log.h"
@@ -38,13 +39,13 @@ static yk_status one_step(train_job *k, yk_workspace *work, int me, const yk_bat
 {
     yk_view view;
     yk_grad g = {0};
-    yk_status st = yk_local_pull(k->store, me, b, &view);
+    yk_status st = local_pull(k->store, me, b, &view);
     if (!st && b->n)
         k->model->ops->grad(k->model, work, &view, b, &g);
     if (!st)
-        st = yk_local_push(k->store, me, &g);
+        st = local_push(k->store, me, &g);
     if (!st)
-        st = yk_local_clock(k->store, me, out);
+        st = local_clock(k->store, me, out);
     k->examples[me] += b->n;
     return st;
 }
@@ -78,7 +79,7 @@ static yk_status train_worker(void *context, int me)
         while (!(st = yk_feed_next(k->feed, me, 1, &b)) && b.n)
             if ((st = one_step(k, work, me, &b, &r)))
                 break;
-        yk_local_finish(k->store, me);
+        local_finish(k->store, me);
     }
     if (!st)
         st = yk_local_quiesce(k->store, me);
@@ -404,7 +405,7 @@ static yk_status run_ahead(void *context, int me)
         yk_view view;
         yk_step_result result;
         yk_grad g = {.examples = 1, .group = {{.dense = zero}}};
-        if ((st = yk_local_pull(r->store, me, &(yk_batch){0}, &view)))
+        if ((st = local_pull(r->store, me, &(yk_batch){0}, &view)))
             return st;
         uint64_t slowest = atomic_load(&r->done[0]), ahead = step > slowest ? step - slowest : 0;
         uint64_t so_far = atomic_load(&r->furthest);
@@ -416,15 +417,15 @@ static yk_status run_ahead(void *context, int me)
             if (step > 0 || atomic_load(&r->furthest) >= r->expected)
                 break;
         }
-        if ((st = yk_local_push(r->store, me, &g)))
+        if ((st = local_push(r->store, me, &g)))
             return st;
         atomic_store(&r->done[me], ++step);
         if (me == 0 && r->frequent_barriers && step % 3 == 0)
             atomic_store(&r->barrier_due, true);
-        if ((st = yk_local_clock(r->store, me, &result)))
+        if ((st = local_clock(r->store, me, &result)))
             return st;
     }
-    yk_local_finish(r->store, me);
+    local_finish(r->store, me);
     atomic_fetch_add(&r->finished, 1);
     while (atomic_load(&r->finished) < 4) { /* workers without steps left still take part in barriers */
         if (!atomic_load(&r->barrier_due)) {
@@ -517,11 +518,11 @@ static yk_status push_share(void *context, int me)
             yk_step_result result;
             yk_batch b = {&p->rows, pick + at, p->batch, 0};
             yk_grad g = {.examples = b.n, .group = {{.rows = b, .err = p->err + at}}};
-            if (!(st = yk_local_pull(p->store, me, &b, &view)) && !(st = yk_local_push(p->store, me, &g)))
-                st = yk_local_clock(p->store, me, &result);
+            if (!(st = local_pull(p->store, me, &b, &view)) && !(st = local_push(p->store, me, &g)))
+                st = local_clock(p->store, me, &result);
         }
     if (me == 3)
-        yk_local_finish(p->store, me); /* finishing merges its copy */
+        local_finish(p->store, me); /* finishing merges its copy */
     if (!st)
         st = yk_local_quiesce(p->store, me);
     if (!st)
@@ -529,7 +530,7 @@ static yk_status push_share(void *context, int me)
     if (!st)
         st = yk_local_resume(p->store, me);
     yk_view view;
-    if (!st && !(st = yk_local_pull(p->store, me, &(yk_batch){0}, &view))) {
+    if (!st && !(st = local_pull(p->store, me, &(yk_batch){0}, &view))) {
         const float *table = yk_local_table(p->store, 0).w;
         p->copies_equal[me] = view.hot > 0;
         for (uint32_t k = 0; k < KEYS; k++)

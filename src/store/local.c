@@ -88,13 +88,34 @@ void yk_local_free(yk_local *s)
 
 /* ---- pull, push, clock ---- */
 
-yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out)
+static yk_local *local_of(yk_store *s)
 {
+    return (yk_local *)(void *)s;
+}
+
+static size_t wants(const yk_store *s, int me)
+{
+    return ((const yk_local *)(const void *)s)->worker[me].wants;
+}
+
+static yk_status announce(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE])
+{
+    yk__worker *w = &local_of(s)->worker[me];
+    (void)cursor;
+    w->announced = *batch;
+    w->wants = 0;
+    return YK_OK;
+}
+
+static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *out)
+{
+    yk_local *s = local_of(store);
     yk__worker *w = &s->worker[me];
     yk_status st = YK_OK;
+    *batch_out = w->announced;
     for (int g = 0; !st && s->decays && g < s->ngroups; g++)
         if (s->table[g].touched)
-            st = yk__decay_pull(&s->table[g], me, batch);
+            st = yk__decay_pull(&s->table[g], me, &w->announced);
     if (st)
         return st;
     if (yk__sampled(s, w))
@@ -149,8 +170,9 @@ static yk_status clip_own(yk_local *s, int me)
     return st;
 }
 
-yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
+static yk_status push(yk_store *store, int me, const yk_grad *g)
 {
+    yk_local *s = local_of(store);
     yk__worker *w = &s->worker[me];
     w->grad = *g;
     w->clip = g->clip > 0.0f ? g->clip : 1.0f;
@@ -272,7 +294,7 @@ static yk_status wait_for_slowest(yk_local *s, int me)
     return st;
 }
 
-yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
+static yk_status end_step(yk_local *s, int me, yk_step_result *out)
 {
     yk__worker *w = &s->worker[me];
     if (s->sums) {
@@ -293,10 +315,12 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
     return wait_for_slowest(s, me);
 }
 
-void yk_local_finish(yk_local *s, int me)
+static yk_status finish(yk_store *store, int me)
 {
+    yk_local *s = local_of(store);
     yk__hot_merge(&s->table[0], me);
     atomic_store_explicit(&s->worker[me].finished, true, memory_order_release);
+    return YK_OK;
 }
 
 uint32_t yk_local_reductions(const yk_local *s)
@@ -418,37 +442,6 @@ void yk_local_restore(yk_local *s, uint64_t steps)
 
 /* ---- as a store ---- */
 
-static yk_local *local_of(yk_store *s)
-{
-    return (yk_local *)(void *)s;
-}
-
-static size_t wants(const yk_store *s, int me)
-{
-    return ((const yk_local *)(const void *)s)->worker[me].wants;
-}
-
-static yk_status announce(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE])
-{
-    yk__worker *w = &local_of(s)->worker[me];
-    (void)cursor;
-    w->announced = *batch;
-    w->wants = 0;
-    return YK_OK;
-}
-
-static yk_status pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out)
-{
-    yk__worker *w = &local_of(s)->worker[me];
-    *batch_out = w->announced;
-    return yk_local_pull(local_of(s), me, &w->announced, view_out);
-}
-
-static yk_status push(yk_store *s, int me, const yk_grad *g)
-{
-    return yk_local_push(local_of(s), me, g);
-}
-
 /* In rounds, all workers do what worker 0 asks for. Two entries are enough: no worker is two rounds ahead of another. */
 static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
@@ -459,7 +452,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
         atomic_store_explicit(at, (int)action, memory_order_relaxed);
     w->wants = 1;
     const uint64_t own = w->grad.examples;
-    yk_status st = yk_local_clock(s, me, out);
+    yk_status st = end_step(s, me, out);
     out->own = own;
     out->over = !s->rounds && out->examples == 0;
     out->action = s->rounds ? (yk_action)atomic_load_explicit(at, memory_order_relaxed) : action;
@@ -477,12 +470,6 @@ static yk_status ready(yk_store *s, int me, float *dense, size_t begin, size_t e
 {
     (void)me;
     return yk_exchange_ready(local_of(s)->config.exchange, dense, begin, end);
-}
-
-static yk_status finish(yk_store *s, int me)
-{
-    yk_local_finish(local_of(s), me);
-    return YK_OK;
 }
 
 static uint64_t steps_so_far(const yk_store *s, int me)

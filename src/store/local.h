@@ -1,4 +1,4 @@
-/* The store of one process: all parameters, in tables that its threads share. A step is that of store.h, without announce.
+/* The store of one process: all parameters, in tables that its threads share. A step is that of store.h.
  *
  * Each parameter group (core/group.h) is a table with its own optimizer and its own staleness bound K:
  *   0         synchronous. clock() waits for all workers. Gradients are added in worker order and applied once, divided by
@@ -90,13 +90,8 @@ void yk_staleness_add(yk_staleness *s, uint64_t late); /* a gradient, with `late
 yk_status yk_local_create(const yk_local_config *config, yk_local **out);
 void yk_local_free(yk_local *s); /* NULL is fine */
 
-/* The same as a store (store.h); freed with it. */
+/* The same as a store (store.h), whose functions take the steps; freed with it. */
 yk_store *yk_local_store(yk_local *s);
-
-yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out);
-yk_status yk_local_push(yk_local *s, int me, const yk_grad *g);
-yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out);
-void yk_local_finish(yk_local *s, int me);
 
 /* For parameter servers: the number of gradients that workers compute at the same time, and the mark of the parameters that a
  * worker reads now (yk_grad.read_at). */

@@ -66,8 +66,9 @@ static yk_status push(const update *u, bool immediate)
             grad.group[g].read = u->read[g];
         }
     }
-    yk_status st = yk_local_push(s->config.table, 0, &grad);
-    return st || immediate ? st : yk_local_clock(s->config.table, 0, &result);
+    yk_store *table = yk_local_store(s->config.table);
+    yk_status st = table->ops->push(table, 0, &grad);
+    return st || immediate ? st : table->ops->clock(table, 0, YK_ACTION_CONTINUE, &result);
 }
 
 static void add_part(void *context, int me, int all)

@@ -203,14 +203,17 @@ yk_status yk__copies_pull(yk_store *store, int me, yk_batch *batch_out, yk_view 
         memset(view_out, 0, (size_t)s->plan->ngroups * sizeof *view_out);
         return YK_OK;
     }
-    return yk_local_pull(c->local, me - c->first, batch_out, view_out);
+    yk_store *copy = yk_local_store(c->local);
+    st = copy->ops->announce(copy, me - c->first, batch_out, s->thread[me].cursor);
+    return st ? st : copy->ops->pull(copy, me - c->first, batch_out, view_out);
 }
 
 yk_status yk__copies_push(yk_store *store, int me, const yk_grad *g)
 {
     yk__channel *c = yk__channel_of(yk__shards_of(store), me);
+    yk_store *copy = c->local ? yk_local_store(c->local) : NULL;
     c->share[me - c->first] += g->examples;
-    return c->local ? yk_local_push(c->local, me - c->first, g) : YK_OK;
+    return copy ? copy->ops->push(copy, me - c->first, g) : YK_OK;
 }
 
 /* Scales the delta to the share that is sent. The copy has its old state again. */
@@ -281,9 +284,9 @@ yk_status yk__copies_clock(yk_store *store, int me, yk_action action, yk_step_re
 {
     yk_shards *s = yk__shards_of(store);
     yk__channel *c = yk__channel_of(s, me);
+    yk_store *copy = c->local ? yk_local_store(c->local) : NULL;
     yk_step_result one = {0};
-    (void)action; /* the chief decides */
-    yk_status st = c->local ? yk_local_clock(c->local, me - c->first, &one) : YK_OK;
+    yk_status st = copy ? copy->ops->clock(copy, me - c->first, action, &one) : YK_OK; /* the chief decides */
     s->thread[me].calls++;
     if (!st && me == c->first) {
         c->totals.steps += one.steps;

@@ -2,14 +2,14 @@
  *
  * Example:
  *     // worker `me`, in each step
- *     while (yk_store_wants(s, me) > 0)
- *         st = yk_store_announce(s, me, &next_batch, cursor); // a batch to pull later; empty: there are no more
- *     st = yk_store_pull(s, me, &batch, view); // the oldest announced batch, and the parameters that it needs
- *     compute(&batch, view, &grad);            // more batches may be announced here: their keys travel with the gradient
- *     st = yk_store_push(s, me, &grad);
- *     st = yk_store_clock(s, me, YK_ACTION_CONTINUE, &result); // the step is over
+ *     while (s->ops->wants(s, me) > 0)
+ *         st = s->ops->announce(s, me, &next_batch, cursor); // a batch to pull later; empty: there are no more
+ *     st = s->ops->pull(s, me, &batch, view); // the oldest announced batch, and the parameters that it needs
+ *     compute(&batch, view, &grad);           // more batches may be announced here: their keys travel with the gradient
+ *     st = s->ops->push(s, me, &grad);
+ *     st = s->ops->clock(s, me, YK_ACTION_CONTINUE, &result); // the step is over
  *     // after its last step
- *     st = yk_store_finish(s, me);
+ *     st = s->ops->finish(s, me);
  *
  *     implementation   the parameters are                                 file
  *     one process      in a table that its threads share                  local.h
@@ -83,41 +83,5 @@ struct yk_store {
     /* Batches are also announced between push() and clock(), while the parameters of the last one are in flight. */
     bool ahead;
 };
-
-static inline size_t yk_store_wants(const yk_store *s, int me)
-{
-    return s->ops->wants(s, me);
-}
-
-static inline yk_status yk_store_announce(yk_store *s, int me, const yk_batch *batch,
-                                          const uint64_t cursor[YK_CURSOR_SIZE])
-{
-    return s->ops->announce(s, me, batch, cursor);
-}
-
-static inline yk_status yk_store_pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out)
-{
-    return s->ops->pull(s, me, batch_out, view_out);
-}
-
-static inline yk_status yk_store_push(yk_store *s, int me, const yk_grad *g)
-{
-    return s->ops->push(s, me, g);
-}
-
-static inline yk_status yk_store_clock(yk_store *s, int me, yk_action action, yk_step_result *out)
-{
-    return s->ops->clock(s, me, action, out);
-}
-
-static inline yk_status yk_store_finish(yk_store *s, int me)
-{
-    return s->ops->finish(s, me);
-}
-
-static inline uint64_t yk_store_steps(const yk_store *s, int me)
-{
-    return s->ops->steps(s, me);
-}
 
 #endif

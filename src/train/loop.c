@@ -20,7 +20,7 @@ static yk_status next_batch(yk__loop *w, size_t max, yk_batch *out)
 /* Announces as many batches as the store wants. */
 static yk_status announce(yk__loop *w)
 {
-    while (yk_store_wants(w->store, w->me) > 0) {
+    while (w->store->ops->wants(w->store, w->me) > 0) {
         yk_batch batch;
         uint64_t cursor[YK_CURSOR_SIZE] = {0};
         yk_status st = next_batch(w, 1, &batch);
@@ -28,7 +28,7 @@ static yk_status announce(yk__loop *w)
             return st;
         yk_feed_cursor_of(w->t->feed, w->number, cursor);
         cursor[YK_CURSOR_SIZE - 1] |= (uint64_t)yk_feed_stream(w->t->feed, w->number) << YK_STREAM_SHIFT;
-        if ((st = yk_store_announce(w->store, w->me, &batch, cursor)))
+        if ((st = w->store->ops->announce(w->store, w->me, &batch, cursor)))
             return st;
     }
     return YK_OK;
@@ -54,7 +54,7 @@ static yk_status gradient(yk__loop *w, const yk_view *view, yk_batch *batch, yk_
     yk__add_weights(batch, out);
     if (!(out->loss <= yk__max_loss(t) * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
-                            yk_store_steps(w->store, w->me));
+                            w->store->ops->steps(w->store, w->me));
     return w->ready;
 }
 
@@ -66,14 +66,14 @@ static yk_status step(yk__loop *w, yk_step_result *out)
     yk_grad grad;
     yk_status st = announce(w);
     yk_phase_to(p, YK_PHASE_PARAMETERS);
-    if (st || (st = yk_store_pull(w->store, w->me, &batch, view)))
+    if (st || (st = w->store->ops->pull(w->store, w->me, &batch, view)))
         return st;
     yk_phase_to(p, YK_PHASE_COMPUTE);
     if ((st = gradient(w, view, &batch, &grad)) || (st = announce(w)))
         return st;
     yk_phase_to(p, YK_PHASE_APPLY);
-    if ((st = yk_store_push(w->store, w->me, &grad)) || (w->store->ahead && (st = announce(w))) ||
-        (st = yk_store_clock(w->store, w->me, w->action, out)))
+    if ((st = w->store->ops->push(w->store, w->me, &grad)) || (w->store->ahead && (st = announce(w))) ||
+        (st = w->store->ops->clock(w->store, w->me, w->action, out)))
         return st;
     yk_phase_to(p, YK_PHASE_OTHER);
     w->loss += grad.loss;
@@ -124,7 +124,7 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
     out->over = batch.n == 0;
     for (size_t i = 0; i < batch.n; i++) {
         if (!((double)loss[i] <= yk__max_loss(t)))
-            return yk__diverged(t, "the training loss", (double)loss[i], yk_store_steps(w->store, w->me) + i);
+            return yk__diverged(t, "the training loss", (double)loss[i], w->store->ops->steps(w->store, w->me) + i);
         state->period_loss += (double)loss[i];
         out->loss += (double)loss[i];
     }

@@ -175,19 +175,20 @@ static yk_status step(lane *l, trial *r, uint64_t number)
     yk_grad grad = {0};
     for (uint64_t i = 0; i < s->batch; i++) /* over and over again */
         l->pick[i] = row_at(s, s->held + (number * s->batch + i) % (s->nrows - s->held));
-    const yk_batch batch = {
+    yk_batch batch = {
         .rows = s->rows, .pick = l->pick, .n = s->batch, .noise = number, .class_weight = t->class_weight};
-    yk_status st = yk_local_pull(r->store, 0, &batch, view);
-    if (st)
+    yk_store *store = yk_local_store(r->store);
+    yk_status st = store->ops->announce(store, 0, &batch, NULL);
+    if (st || (st = store->ops->pull(store, 0, &batch, view)))
         return st;
     t->model->ops->grad(t->model, l->work, view, &batch, &grad);
     if (grad.status)
         return grad.status;
     yk__add_weights(&batch, &grad);
     r->ended = !(grad.loss <= yk__max_loss(t) * (double)grad.examples);
-    if (r->ended || (st = yk_local_push(r->store, 0, &grad)))
+    if (r->ended || (st = store->ops->push(store, 0, &grad)))
         return st;
-    return yk_local_clock(r->store, 0, &result);
+    return store->ops->clock(store, 0, YK_ACTION_CONTINUE, &result);
 }
 
 /* The losses of the examples that are held back. */

@@ -96,7 +96,7 @@ static yk_status check_due(yk__loop *w)
     yk__trainer *t = w->t;
     if (atomic_flag_test_and_set_explicit(&t->checking, memory_order_acquire))
         return YK_OK;
-    const uint64_t step = yk_store_steps(w->store, w->me);
+    const uint64_t step = w->store->ops->steps(w->store, w->me);
     if (yk__is_due_async(&t->schedule, step) || yk__is_stopped(t))
         atomic_store(&t->barrier_due, true);
     yk_status st = yk__report_progress(t, step, w->me == 0);
@@ -117,7 +117,7 @@ static yk_status enter_barrier(yk__loop *w)
     if (w->me == 0) {
         const bool all_done = atomic_load(&t->finished) == t->plan->workers;
         const uint64_t examples = yk__progress_now(t).examples;
-        t->step = yk_store_steps(w->store, w->me);
+        t->step = w->store->ops->steps(w->store, w->me);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
         if (all_done && !yk__is_done(&t->schedule, t->step, t->epoch)) {
             t->epoch = t->plan->epochs; /* no examples are left in any epoch */
@@ -136,7 +136,7 @@ static yk_status wait_to_begin(yk__loop *w)
     yk__trainer *t = w->t;
     yk_wait turns = yk_wait_every(20e-6, t->plan->team_timeout);
     for (uint64_t last = 0;;) {
-        const uint64_t steps = yk_store_steps(w->store, w->me) - t->resumed.step;
+        const uint64_t steps = w->store->ops->steps(w->store, w->me) - t->resumed.step;
         w->begun = steps >= yk_steps_before(w->me) || atomic_load(&t->finished) || yk__is_stopped(t) ||
                    yk_team_stopped(t->team);
         if (w->begun || atomic_load(&t->barrier_due))
@@ -204,7 +204,7 @@ static yk_status after_step(yk__loop *w, const yk_step_result *r)
 {
     yk__trainer *t = w->t;
     if (r->over) { /* no examples are left for this worker */
-        yk_status st = yk_store_finish(w->store, w->me);
+        yk_status st = w->store->ops->finish(w->store, w->me);
         w->state->finished = true;
         if (atomic_fetch_add(&t->finished, 1) + 1 == t->plan->workers)
             atomic_store(&t->barrier_due, true);
@@ -223,7 +223,7 @@ static yk_status after_step(yk__loop *w, const yk_step_result *r)
 static yk_status finish_if(yk__loop *w, bool over)
 {
     w->over = over;
-    return over ? yk_store_finish(w->store, w->me) : YK_OK;
+    return over ? w->store->ops->finish(w->store, w->me) : YK_OK;
 }
 
 static yk_status begin_for_chief(yk__loop *w)
