@@ -15,6 +15,16 @@ void *yk_arena_alloc(yk_arena *a, size_t count, size_t size, const char *what)
     return piece;
 }
 
+void *yk_arena_take(yk_arena *a, void *piece)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->piece[i] == piece) {
+            a->piece[i] = NULL;
+            return piece;
+        }
+    return NULL;
+}
+
 void yk_arena_free(yk_arena *a)
 {
     for (size_t i = 0; i < a->n; i++)

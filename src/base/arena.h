@@ -23,6 +23,8 @@ typedef struct {
 } yk_arena;
 
 void *yk_arena_alloc(yk_arena *a, size_t count, size_t size, const char *what);
+/* Takes a piece out of the arena: the caller passes it to yk_free(). NULL: it is not one. */
+void *yk_arena_take(yk_arena *a, void *piece);
 void yk_arena_free(yk_arena *a);
 
 #endif

@@ -19,13 +19,12 @@ static bool can_burst(const yk_local *s)
            (c->workers == 1 || t->config.staleness == YK_ASYNC);
 }
 
-static yk_status make_worker(const yk_local *s, yk__worker *w)
+static void make_worker(yk_local *s, yk__worker *w)
 {
     w->wants = 1;
-    w->coef = yk_alloc(s->config.batch, sizeof *w->coef, "a batch");
+    w->coef = yk_arena_alloc(&s->memory, s->config.batch, sizeof *w->coef, "a batch");
     if (s->marks)
-        w->mark = yk_alloc(1, sizeof *w->mark, "a sample of the parameters");
-    return w->coef && (w->mark || !s->marks) ? YK_OK : YK_ESYSTEM;
+        w->mark = yk_arena_alloc(&s->memory, 1, sizeof *w->mark, "a sample of the parameters");
 }
 
 static const yk_store_ops *ops_of(const yk_local_config *c)
@@ -48,8 +47,8 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
         s->rounds |= config->group[g].staleness == 0;
     s->sums = s->rounds && (config->workers > 1 || yk__replica_sums(config));
     s->clocks = s->rounds ? 1 : config->workers;
-    s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
-    yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
+    s->worker = yk_arena_alloc(&s->memory, (size_t)config->workers, sizeof *s->worker, "the workers");
+    yk_status st = s->memory.status;
     for (int g = 0; !st && g < config->ngroups; g++) {
         yk__table *t = &s->table[g];
         s->ngroups = g + 1;
@@ -59,10 +58,10 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
         s->decays |= t->touched != NULL;
     }
     for (int i = 0; !st && i < config->workers; i++)
-        st = make_worker(s, &s->worker[i]);
-    if (!st)
-        st = yk__replica_create(s);
-    if (st) {
+        make_worker(s, &s->worker[i]);
+    if (config->workers > 1 && yk__replica_sums(config))
+        s->sum = yk_arena_alloc(&s->memory, s->table[0].floats, sizeof *s->sum, "the gradients");
+    if (st || (st = s->memory.status)) {
         yk_local_free(s);
         return st;
     }
@@ -75,14 +74,9 @@ void yk_local_free(yk_local *s)
 {
     if (!s)
         return;
-    for (int i = 0; s->worker && i < s->config.workers; i++) {
-        yk_free(s->worker[i].coef);
-        yk_free(s->worker[i].mark);
-    }
     for (int g = 0; g < s->ngroups; g++)
         yk__table_free(&s->table[g]);
-    yk_free(s->worker);
-    yk_free(s->sum);
+    yk_arena_free(&s->memory);
     yk_free(s);
 }
 
@@ -388,12 +382,8 @@ yk_view yk_local_table(yk_local *s, int group)
 
 float *yk_local_take(yk_local *s, int group)
 {
-    yk__table *t = &s->table[group];
-    float *w = t->block[0];
-    if (t->decayed || w != t->shared.w)
-        return NULL;
-    t->block[0] = NULL;
-    return w;
+    const yk__table *t = &s->table[group];
+    return t->decayed ? NULL : yk_arena_take(&s->memory, t->shared.w);
 }
 
 void yk_local_tables(yk_local *s, yk_view *out)

@@ -15,15 +15,15 @@
 
 enum { KEYS_AHEAD = 24, ROWS_AHEAD = 6 }; /* distances of prefetching */
 
-yk_status yk__decay_create(yk__table *t)
+void yk__decay_create(yk__table *t)
 {
+    yk_arena *memory = &t->store->memory;
     const yk_optim_config *o = &t->config.optim;
     if (!t->config.shape.keyed || t->width != 1 || !yk_optim_rule_of(o->kind)->plain ||
         (o->l2 == 0.0 && o->l1 == 0.0))
-        return YK_OK;
-    t->touched = yk_alloc(t->floats, sizeof *t->touched, "the last steps of the weights");
-    t->decayed = yk_alloc(t->floats, sizeof *t->decayed, "the decayed weights");
-    return t->touched && t->decayed ? YK_OK : YK_ESYSTEM;
+        return;
+    t->touched = yk_arena_alloc(memory, t->floats, sizeof *t->touched, "the last steps of the weights");
+    t->decayed = yk_arena_alloc(memory, t->floats, sizeof *t->decayed, "the decayed weights");
 }
 
 float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to)

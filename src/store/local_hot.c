@@ -78,61 +78,49 @@ static void choose_intervals(yk__table *t, int me)
     w->all_every = fmin(t->hot_examples, YK_LONGEST_COPY * w->hottest_every);
 }
 
-static yk_status make_copies(yk__table *t, int me)
+static void make_copies(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
     w->view.hot = t->hot;
     w->view.shift = (int32_t)(((int64_t)me - t->store->config.workers) * (int64_t)t->hot_pad);
     choose_intervals(t, me);
-    w->base = yk_alloc(t->hot_pad * (size_t)(1 + t->rule->slots), sizeof(float), "copies of hot weights");
-    return w->base ? YK_OK : YK_ESYSTEM;
+    w->base = yk_arena_alloc(&t->store->memory, t->hot_pad * (size_t)(1 + t->rule->slots), sizeof(float),
+                             "copies of hot weights");
 }
 
 /* The arrays of a table, each after the copies of all workers. */
-static yk_status make_arrays(yk__table *t)
+static void make_arrays(yk__table *t)
 {
     const size_t copies = t->hot_pad * (size_t)t->store->config.workers, total = copies + t->floats;
     for (int a = 0; a < 1 + t->rule->slots; a++) {
-        t->block[a] = yk_alloc(total, sizeof(float), a ? "the optimizer's state" : "the parameters");
-        if (!t->block[a])
-            return YK_ESYSTEM;
-        float *shared = t->block[a] + copies;
-        for (size_t i = 0; a == 1 && t->config.optim.initial > 0.0 && i < t->floats; i++)
+        float *block = yk_arena_alloc(&t->store->memory, total, sizeof *block,
+                                      a ? "the optimizer's state" : "the parameters");
+        float *shared = block ? block + copies : NULL;
+        for (size_t i = 0; shared && a == 1 && t->config.optim.initial > 0.0 && i < t->floats; i++)
             shared[i] = (float)t->config.optim.initial;
         *(a ? &t->shared.s[a - 1] : &t->shared.w) = shared;
     }
-    return YK_OK;
 }
 
-yk_status yk__hot_create(yk__table *t)
+void yk__hot_create(yk__table *t)
 {
     const int workers = t->store->config.workers;
     choose_lifetime(t);
     t->hot = choose_hot(t);
     t->hot_pad = YK_ROUND_UP((size_t)t->hot, 1024u);
-    yk_status st = make_arrays(t);
-    for (int i = 0; !st && i < workers; i++) {
+    make_arrays(t);
+    for (int i = 0; i < workers; i++) {
         t->worker[i].view = t->shared;
         if (t->hot)
-            st = make_copies(t, i);
+            make_copies(t, i);
     }
     if (t->hot && t->config.staleness == YK_ASYNC)
         t->config.optim = yk_optim_without_velocity(&t->config.optim);
     const bool shared = t->store->config.linear && t->concurrent && !t->config.shape.keyed;
     const size_t locked = shared ? t->floats : t->hot;
-    if (st || !locked) /* others are updated without locks */
-        return st;
-    t->range = yk_alloc(locked / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of weights");
-    return t->range ? YK_OK : YK_ESYSTEM;
-}
-
-void yk__hot_free(yk__table *t)
-{
-    for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
-        yk_free(t->block[a]);
-    for (int i = 0; t->worker && i < t->store->config.workers; i++)
-        yk_free(t->worker[i].base);
-    yk_free(t->range);
+    if (locked) /* others are updated without locks */
+        t->range = yk_arena_alloc(&t->store->memory, locked / YK__HOT_RANGE + 1, sizeof *t->range,
+                                  "the locks of weights");
 }
 
 void yk__each_range(yk__table *t, int me, size_t begin, size_t end, yk__range_fn what, const void *context)

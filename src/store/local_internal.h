@@ -4,6 +4,7 @@
 #ifndef YK_STORE_LOCAL_INTERNAL_H
 #define YK_STORE_LOCAL_INTERNAL_H
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "kern/linear.h"
 #include "store/local.h"
@@ -71,8 +72,7 @@ struct yk__table {
     const yk_optim_rule *rule;
     const yk__table_ops *ops;
     bool concurrent;                /* several workers update it at any time */
-    float *block[1 + YK_MAX_SLOTS]; /* copies of all workers, then the shared array */
-    yk_view shared;                 /* w and s of the shared arrays, no copies */
+    yk_view shared;                 /* w and s of the shared arrays, which follow the copies of all workers */
     uint32_t hot;                   /* keys with copies */
     size_t hot_pad;                 /* floats of a worker's copy */
     uint64_t hot_lifetime;          /* steps between merges, at most; YK_ASYNC: no limit */
@@ -114,6 +114,7 @@ typedef struct {
 struct yk_local {
     yk_store base; /* first: it is a store */
     yk_local_config config;
+    yk_arena memory; /* of the arrays that do not grow */
     const yk_linear_ops *kern;
     int ngroups;
     yk__table table[YK_MAX_GROUPS];
@@ -143,8 +144,7 @@ void yk__table_free(yk__table *t);
 void yk__table_prepare(yk__table *t, int me, uint64_t step); /* the learning rate of this step */
 
 /* local_hot.c */
-yk_status yk__hot_create(yk__table *t);
-void yk__hot_free(yk__table *t);
+void yk__hot_create(yk__table *t);
 uint64_t yk__hot_bound(const yk__table *t); /* steps that a worker may be ahead of the slowest */
 void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples); /* merges if the interval is over */
 void yk__hot_merge(yk__table *t, int me);                               /* all hot keys, now */
@@ -155,7 +155,7 @@ typedef void (*yk__range_fn)(yk__table *t, int me, size_t from, size_t to, const
 void yk__each_range(yk__table *t, int me, size_t begin, size_t end, yk__range_fn what, const void *context);
 
 /* local_stale.c */
-yk_status yk__stale_create(yk__table *t);
+void yk__stale_create(yk__table *t);
 float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o); /* returns the warm-up */
 bool yk__stale_revises(const yk__table *t); /* whether gradients need the parameters that were read */
 /* Before and after the dense gradient of a worker is applied. begin() returns the factor of the learning rate. */
@@ -165,7 +165,7 @@ uint64_t yk__steps_of_others(const yk_local *s, int me);
 void yk__record_staleness(yk_local *s, int me); /* at the end of a sampled step */
 
 /* local_decay.c */
-yk_status yk__decay_create(yk__table *t);
+void yk__decay_create(yk__table *t);
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch); /* the keys of a worker's batch */
 void yk__decay_keys(yk__table *t, uint32_t now, const uint32_t *key, size_t n); /* not those with copies */
 void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now);       /* which are locked */
@@ -178,7 +178,6 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to);
 
 /* local_replica.c */
 bool yk__replica_sums(const yk_local_config *c); /* gradients of all ranks, in every step */
-yk_status yk__replica_create(yk_local *s);
 yk_status yk__replica_sum(yk_local *s, int me); /* the gradient of worker 0 becomes that sum */
 /* Local SGD, after a step of this process: ends the round if it is over. */
 yk_status yk__replica_end_step(yk_local *s, int me, yk_action action, const yk_step_result *one,

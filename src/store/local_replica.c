@@ -24,14 +24,6 @@ bool yk__replica_sums(const yk_local_config *c)
     return c->exchange && !c->local_steps;
 }
 
-yk_status yk__replica_create(yk_local *s)
-{
-    if (s->config.workers == 1 || !yk__replica_sums(&s->config))
-        return YK_OK;
-    s->sum = yk_alloc(s->table[0].floats, sizeof *s->sum, "the gradients");
-    return s->sum ? YK_OK : YK_ESYSTEM;
-}
-
 /* Each worker adds its part of the gradients, 0 + g0 + g1 + ... */
 static void add_workers(yk_local *s, int me)
 {

@@ -27,7 +27,7 @@ static size_t sample_size(const yk__table *t)
 }
 
 /* Distances are those of a sample of the parameters, one in each of YK_SAMPLE ranges of equal length. */
-yk_status yk__stale_create(yk__table *t)
+void yk__stale_create(yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
     const size_t n = sample_size(t);
@@ -35,15 +35,13 @@ yk_status yk__stale_create(yk__table *t)
     if (c->workers > 1 && t->config.staleness > 0)
         t->store->in_flight = c->workers;
     if (!t->stale_rules || t->config.shape.keyed || c->linear)
-        return YK_OK;
-    if (!(t->sample = yk_alloc(n + 1, sizeof *t->sample, "a sample of the parameters")))
-        return YK_ESYSTEM;
-    for (size_t i = 0; i < n; i++) {
+        return;
+    t->sample = yk_arena_alloc(&t->store->memory, n + 1, sizeof *t->sample, "a sample of the parameters");
+    for (size_t i = 0; t->sample && i < n; i++) {
         const size_t begin = t->floats * i / n, end = t->floats * (i + 1) / n;
         t->sample[i] = begin + (size_t)(((uint32_t)i * 0x9e3779b1u) >> 8) % (end - begin);
     }
     t->store->marks |= t->concurrent;
-    return YK_OK;
 }
 
 uint64_t yk_steps_before(int worker)

@@ -28,15 +28,15 @@ static const yk__table_ops each, summed;
 static yk_status make_worker(yk__table *t, int me)
 {
     const int workers = t->store->config.workers;
+    yk_arena *memory = &t->store->memory;
     yk__table_worker *w = &t->worker[me];
     yk_status st = YK_OK;
     w->view.shared = t->concurrent && !t->hot;
     yk__table_prepare(t, me, 0);
     if (t->frequent)
-        w->sum_of_frequent = yk_alloc(t->frequent + SCRATCH, sizeof(float), "the gradient of frequent keys");
-    w->parts.begin = yk_alloc((size_t)workers + 1, sizeof(size_t), "the workers");
-    if (!w->parts.begin || (t->frequent && !w->sum_of_frequent))
-        return YK_ESYSTEM;
+        w->sum_of_frequent =
+            yk_arena_alloc(memory, t->frequent + SCRATCH, sizeof(float), "the gradient of frequent keys");
+    w->parts.begin = yk_arena_alloc(memory, (size_t)workers + 1, sizeof(size_t), "the workers");
     if (t->config.shape.keyed && !(st = yk_merger_init_wide(&w->pairs, 64, t->width)))
         st = yk_merger_init_wide(&w->sum, 64, t->width);
     return st;
@@ -52,16 +52,17 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     t->rule = yk_optim_rule_of(config->optim.kind);
     t->concurrent = config->staleness && workers > 1;
     t->ops = config->staleness == 0 && s->sums ? &summed : &each;
-    t->worker = yk_alloc((size_t)workers, sizeof *t->worker, "the workers");
-    yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
-    if (!st)
-        st = yk__hot_create(t);
-    if (!st)
-        st = yk__stale_create(t);
+    t->worker = yk_arena_alloc(&s->memory, (size_t)workers, sizeof *t->worker, "the workers");
+    if (!t->worker)
+        return YK_ESYSTEM;
+    yk__decay_create(t);
+    yk__hot_create(t);
+    yk__stale_create(t);
     t->frequent = choose_frequent(t);
+    yk_status st = s->memory.status;
     for (int i = 0; !st && i < workers; i++)
         st = make_worker(t, i);
-    return st;
+    return st ? st : s->memory.status;
 }
 
 void yk__table_free(yk__table *t)
@@ -70,18 +71,11 @@ void yk__table_free(yk__table *t)
         yk__table_worker *w = &t->worker[i];
         yk_merger_fini(&w->pairs);
         yk_merger_fini(&w->sum);
-        yk_free(w->parts.begin);
         free(w->parts.key);
         free(w->parts.value);
         free(w->cold);
         free(w->cold_value);
-        yk_free(w->sum_of_frequent);
     }
-    yk__hot_free(t);
-    yk_free(t->touched);
-    yk_free(t->decayed);
-    yk_free(t->sample);
-    yk_free(t->worker);
 }
 
 void yk__table_prepare(yk__table *t, int me, uint64_t step)
