@@ -1,5 +1,6 @@
 #include "store/exchange.h"
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/team.h"
@@ -37,11 +38,10 @@ typedef struct {
 
 struct yk_exchange {
     yk_comm *comm;
+    yk_arena memory;
     int rank, size;
     size_t nparams, bucket; /* floats */
     slot slot[IN_FLIGHT];
-    transfer *transfers; /* of all slots */
-    float *pieces;       /* their receive buffers */
     size_t begun, ended; /* buckets of this round, from the last parameters to the first */
     size_t final;        /* the gradients of parameters from here on are final */
     float *dense;        /* the gradient of this round */
@@ -69,7 +69,8 @@ static size_t buckets_of(const yk_exchange *x)
 yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, double first_timeout,
                              yk_exchange **out)
 {
-    yk_exchange *x = yk_alloc(1, sizeof *x, "the exchange");
+    static const char what[] = "the exchange";
+    yk_exchange *x = yk_alloc(1, sizeof *x, what);
     if (!x)
         return YK_ESYSTEM;
     const size_t size = (size_t)yk_comm_size(comm), quarter = YK_ROUND_UP(nparams / 4 + 1, 1024);
@@ -85,35 +86,29 @@ yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, doub
                        .limit = first_timeout};
     const size_t piece = x->bucket / size + 1, buckets = buckets_of(x) + 1,
                  slots = buckets < IN_FLIGHT ? buckets : IN_FLIGHT;
-    x->head = yk_alloc(size, sizeof *x->head, "the exchange");
-    x->header_in = yk_alloc(2 * size, sizeof *x->header_in, "the exchange");
-    x->transfers = yk_alloc(slots * size, sizeof *x->transfers, "the exchange");
-    x->pieces = yk_alloc(slots * size * piece, sizeof *x->pieces, "the exchange");
-    x->zeros = yk_alloc(nparams, sizeof *x->zeros, "the exchange");
-    x->piece = yk_alloc(size, sizeof *x->piece, "the exchange");
-    if (!x->head || !x->header_in || !x->transfers || !x->pieces || !x->zeros || !x->piece) {
+    x->head = yk_arena_alloc(&x->memory, size, sizeof *x->head, what);
+    x->header_in = yk_arena_alloc(&x->memory, size, sizeof *x->header_in, what);
+    x->header_out = yk_arena_alloc(&x->memory, size, sizeof *x->header_out, what);
+    x->zeros = yk_arena_alloc(&x->memory, nparams, sizeof *x->zeros, what);
+    x->piece = yk_arena_alloc(&x->memory, size, sizeof *x->piece, what);
+    for (slot *s = x->slot; s < x->slot + slots; s++) {
+        s->transfer = yk_arena_alloc(&x->memory, size, sizeof *s->transfer, what);
+        for (size_t r = 0; s->transfer && r < size; r++)
+            s->transfer[r].gradient = yk_arena_alloc(&x->memory, piece, sizeof(float), what);
+    }
+    const yk_status st = x->memory.status;
+    if (st)
         yk_exchange_free(x);
-        return YK_ESYSTEM;
-    }
-    x->header_out = x->header_in + size;
-    for (size_t i = 0; i < slots * size; i++) {
-        x->slot[i / size].transfer = x->transfers + i / size * size;
-        x->transfers[i].gradient = x->pieces + i * piece;
-    }
-    *out = x;
-    return YK_OK;
+    else
+        *out = x;
+    return st;
 }
 
 void yk_exchange_free(yk_exchange *x)
 {
     if (!x)
         return;
-    yk_free(x->head);
-    yk_free(x->header_in);
-    yk_free(x->zeros);
-    yk_free(x->transfers);
-    yk_free(x->pieces);
-    yk_free(x->piece);
+    yk_arena_free(&x->memory);
     yk_free(x);
 }
 
@@ -398,38 +393,6 @@ static yk_status sum_in_memory(yk_exchange *x, yk_grad *g, const header *mine, y
 
 /* ---- a round ---- */
 
-/* Meanwhile buckets make progress. */
-static yk_status wait_headers(yk_exchange *x, yk_round *out)
-{
-    const double arrived = yk_now();
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
-    for (int missing = x->size - 1; missing > 0;) {
-        yk_status st = make_progress(x);
-        const int before = missing;
-        for (int r = 0; !st && r < x->size; r++) {
-            bool done;
-            if (r == x->rank || !x->header_in[r].active)
-                continue;
-            st = yk_comm_test(x->comm, &x->header_in[r], &done);
-            if (st || !done)
-                continue;
-            if (x->head[r].round != x->round)
-                st = yk_fail(YK_ELOST,
-                             "rank %d is in round %u, but rank %d is in round %u: the ranks are not "
-                             "running the same job",
-                             r, x->head[r].round, x->rank, x->round);
-            out->last = w.polls > 0 ? r : out->last;
-            missing--;
-        }
-        if (st)
-            return st;
-        if (missing == before && (st = poll_wait(x, &w)))
-            return st;
-    }
-    out->last_wait = yk_now() - arrived;
-    return yk_comm_wait(x->comm, x->header_out, x->size, x->limit, "a round");
-}
-
 static yk_status send_headers(yk_exchange *x, header mine)
 {
     yk_status st = YK_OK;
@@ -445,6 +408,37 @@ static yk_status send_headers(yk_exchange *x, header mine)
                               &x->header_out[r]);
     }
     return st;
+}
+
+/* Sends the header of this rank, and receives those of the others. Meanwhile buckets make progress. */
+static yk_status exchange_headers(yk_exchange *x, const header *mine, yk_round *out)
+{
+    yk_status st = send_headers(x, *mine);
+    const double arrived = yk_now();
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
+    for (int missing = x->size - 1; !st && missing > 0;) {
+        const int before = missing;
+        st = make_progress(x);
+        for (int r = 0; !st && r < x->size; r++) {
+            bool done;
+            if (r == x->rank || !x->header_in[r].active)
+                continue;
+            st = yk_comm_test(x->comm, &x->header_in[r], &done);
+            if (st || !done)
+                continue;
+            if (x->head[r].round != x->round)
+                st = yk_fail(YK_ELOST,
+                             "rank %d is in round %u, but rank %d is in round %u: the ranks are not "
+                             "running the same job",
+                             r, x->head[r].round, x->rank, x->round);
+            out->last = w.polls > 0 ? r : out->last;
+            missing--;
+        }
+        if (!st && missing == before)
+            st = poll_wait(x, &w);
+    }
+    out->last_wait = yk_now() - arrived;
+    return st ? st : yk_comm_wait(x->comm, x->header_out, x->size, x->limit, "a round");
 }
 
 static void add_headers(const yk_exchange *x, yk_round *out)
@@ -463,27 +457,23 @@ yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, ui
                               yk_round *out)
 {
     *out = (yk_round){.last = -1};
-    yk_status st =
-        send_headers(x, (header){.examples = examples, .steps = steps, .loss = loss, .action = action});
-    if (!st)
-        st = wait_headers(x, out);
+    const header mine = {.examples = examples, .steps = steps, .loss = loss, .action = action};
+    const yk_status st = exchange_headers(x, &mine, out);
     if (!st)
         add_headers(x, out);
     return st;
 }
 
-static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, header mine, yk_round *out)
+static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const header *mine, yk_round *out)
 {
     float **dense = &g->group[0].dense;
     if (!g->examples) {
         memset(x->zeros, 0, x->nparams * sizeof *x->zeros);
         *dense = x->zeros;
     }
-    yk_status st = send_headers(x, mine);
-    if (!st)
-        st = yk_exchange_ready(x, *dense, 0, x->final);
-    if (!st)
-        st = wait_headers(x, out);
+    x->dense = *dense;
+    x->final = 0;
+    const yk_status st = exchange_headers(x, mine, out);
     return st || x->size == 1 ? st : finish(x);
 }
 
@@ -496,7 +486,7 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_
                          .loss = g->loss,
                          .action = action};
     *out = (yk_round){.last = -1};
-    yk_status st = x->shared ? sum_in_memory(x, g, &mine, out) : sum_with_messages(x, g, mine, out);
+    yk_status st = x->shared ? sum_in_memory(x, g, &mine, out) : sum_with_messages(x, g, &mine, out);
     if (st)
         return st;
     add_headers(x, out);
