@@ -38,7 +38,8 @@ struct yk_workspace {
 static inline yk_status factor_work(const yk_model *m, yk_workspace *w, size_t max)
 {
     (void)m, (void)max;
-    return yk_merger_init_wide(&w->pairs, 64, WIDE);
+    w->pairs.width = WIDE;
+    return yk_merger_reserve(&w->pairs, 64);
 }
 
 static inline void factor_work_fini(yk_workspace *w)

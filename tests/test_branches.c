@@ -117,9 +117,9 @@ static void slots_are_those_of_the_keys(void **state)
 {
     enum { KEYS = 3000, EACH = 39 };
     static uint32_t seen[1 << 16];
-    yk_merger m;
+    yk_merger m = {0};
     (void)state;
-    assert_int_equal(yk_merger_init(&m, KEYS), YK_OK);
+    assert_int_equal(yk_merger_reserve(&m, KEYS), YK_OK);
     for (int round = 0; round < 5; round++) {
         uint32_t key[EACH], slot[EACH], next = 0;
         memset(seen, 0, sizeof seen);
@@ -236,8 +236,8 @@ static void flat_gradient(const yk_model *m, const yk_grad *g, int group, float 
         memcpy(out, from->dense, n * sizeof *out);
         return;
     }
-    yk_merger own, *pairs = (yk_merger *)from->pairs;
-    assert_int_equal(yk_merger_init(&own, 1), YK_OK);
+    yk_merger own = {0}, *pairs = (yk_merger *)from->pairs;
+    assert_int_equal(yk_merger_reserve(&own, 1), YK_OK);
     if (!pairs) {
         assert_int_equal(yk_grad_merge(from, &own, yk_merger_add_all), YK_OK);
         pairs = &own;

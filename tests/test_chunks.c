@@ -77,8 +77,8 @@ static void slots_refer_to_keys(void **state)
         if (how % 3) /* prepared by two threads, otherwise built on use */
             for (int me = 0; me < 2; me++)
                 assert_int_equal(yk_chunks_prepare(c, me, 2), YK_OK);
-        yk_merger scratch;
-        assert_int_equal(yk_merger_init(&scratch, 1), YK_OK);
+        yk_merger scratch = {0};
+        assert_int_equal(yk_merger_reserve(&scratch, 1), YK_OK);
         for (size_t first = 0; first < ROWS; first += CHUNK_ROWS) {
             const yk_chunk *chunk, *again;
             assert_int_equal(yk_chunks_get(c, first, &scratch, &chunk), YK_OK);

@@ -59,8 +59,8 @@ static const float *quiesced(yk_local *s)
 /* Distinct keys, a few of them hot, unordered. */
 static size_t draw(yk_rng *r, uint32_t *key)
 {
-    yk_merger m;
-    assert_int_equal(yk_merger_init(&m, KEYS), YK_OK);
+    yk_merger m = {0};
+    assert_int_equal(yk_merger_reserve(&m, KEYS), YK_OK);
     for (int i = 0; i < KEYS; i++)
         yk_merger_slot(&m, yk_rng_below(r, i % 3 ? PARAMS : 8));
     memcpy(key, m.key, m.n * sizeof *key);

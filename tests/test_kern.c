@@ -579,9 +579,9 @@ static void merged_rows_match_the_reference(void **state)
     (void)state;
     enum { KEYS = 1000 };
     random_state = yk_rng_seed(9, 0);
-    yk_merger one, many;
-    assert_int_equal(yk_merger_init(&one, 4 * KEYS), YK_OK);
-    assert_int_equal(yk_merger_init(&many, 600), YK_OK);
+    yk_merger one = {0}, many = {0};
+    assert_int_equal(yk_merger_reserve(&one, 4 * KEYS), YK_OK);
+    assert_int_equal(yk_merger_reserve(&many, 600), YK_OK);
     assert_int_equal(many.cap, 1024); /* just enough for all keys */
     EACH_ISA(isa)
     for (int round = 0; round < 300; round++) {

@@ -206,8 +206,8 @@ static void flat_gradient(const yk_grad *g, size_t n, float *out)
         memcpy(out, g->group[0].dense, n * sizeof *out);
         return;
     }
-    yk_merger pairs;
-    assert_int_equal(yk_merger_init(&pairs, 1), YK_OK);
+    yk_merger pairs = {0};
+    assert_int_equal(yk_merger_reserve(&pairs, 1), YK_OK);
     assert_int_equal(yk_grad_merge(&g->group[0], &pairs, yk_merger_add_all), YK_OK);
     for (size_t i = 0; i < pairs.n; i++) {
         assert_true(pairs.key[i] < n);

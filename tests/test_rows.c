@@ -437,9 +437,9 @@ static void equal_keys_add_up(void **state)
 {
     (void)state;
     enum { KEYS = 3000 };
-    yk_merger m;
+    yk_merger m = {0};
     yk_rng r = yk_rng_seed(8, 0);
-    assert_int_equal(yk_merger_init(&m, 4), YK_OK);
+    assert_int_equal(yk_merger_reserve(&m, 4), YK_OK);
     for (int round = 0; round < 200; round++) {
         size_t n = yk_rng_below(&r, round < 100 ? 200 : KEYS), found = 0;
         static double sum[KEYS];
@@ -481,8 +481,8 @@ static void slots_survive_growth(void **state)
     (void)state;
     enum { KEYS = 5000 };
     static uint32_t key[KEYS], slot[KEYS];
-    yk_merger m;
-    assert_int_equal(yk_merger_init(&m, 4), YK_OK);
+    yk_merger m = {0};
+    assert_int_equal(yk_merger_reserve(&m, 4), YK_OK);
     for (uint32_t n = 1; n <= KEYS; n += n / 2 + 1) {
         for (uint32_t i = 0; i < n; i++)
             key[i] = i * 1431655u;
@@ -509,8 +509,8 @@ static void sparse_gradients_become_pairs(void **state)
         const float err[] = {0.25f, -0.5f, 3.0f, 1.0f};
         const float x1 = with & 1 ? 0.5f : 1, x5 = with & 1 ? 2 : 1, x7 = with & 1 ? -1 : 1;
         yk_group_grad g = {.rows = {&rows, pick, 4, 0}, .err = err, .bias = with & 2, .bias_key = 10};
-        yk_merger m;
-        assert_int_equal(yk_merger_init(&m, 1), YK_OK);
+        yk_merger m = {0};
+        assert_int_equal(yk_merger_reserve(&m, 1), YK_OK);
         yk_merger_add(&m, 77, 1.0f); /* existing entries are removed */
         assert_int_equal(yk_grad_merge(&g, &m, yk_merger_add_all), YK_OK);
         const uint32_t key[] = {5, 9, 1, 7, 10};

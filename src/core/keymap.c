@@ -29,8 +29,8 @@ static yk_status count_keys(const yk_rows *sample, uint32_t extra_key, counted *
 {
     enum { SOME = 4096 };
     size_t entries = sample->n ? (size_t)sample->start[sample->n] : 0, n = 0;
-    yk_merger m;
-    yk_status st = yk_merger_init(&m, SOME);
+    yk_merger m = {0};
+    yk_status st = yk_merger_reserve(&m, SOME);
     counted *list = NULL;
     for (size_t e = 0; !st && e < entries; e++) {
         float v = sample->value ? sample->value[e] : 1.0f;

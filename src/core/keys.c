@@ -3,17 +3,6 @@
 #include "base/mem.h"
 #include <string.h>
 
-yk_status yk_merger_init_wide(yk_merger *m, size_t keys, uint32_t width)
-{
-    *m = (yk_merger){.width = width};
-    return yk_merger_reserve(m, keys);
-}
-
-yk_status yk_merger_init(yk_merger *m, size_t keys)
-{
-    return yk_merger_init_wide(m, keys, 1);
-}
-
 void yk_merger_fini(yk_merger *m)
 {
     yk_free(m->key);
@@ -49,12 +38,13 @@ yk_status yk_merger_grow(yk_merger *m, size_t keys)
     if (m->n + keys <= m->cap)
         return YK_OK;
     yk_merger old = *m;
-    yk_status st = yk_merger_init_wide(m, 2 * old.n + keys, old.width);
+    *m = (yk_merger){.width = old.width};
+    yk_status st = yk_merger_reserve(m, 2 * old.n + keys);
     if (!st && old.by_line) /* they are added in order, so their indices do not change */
         yk_merger_slots(m, old.key, old.n, (uint32_t *)(void *)old.slot);
     for (size_t i = 0; !st && !old.by_line && i < old.n; i++)
         yk_merger_slot_wide(m, old.key[i], m->width);
-    if (!st)
+    if (!st && old.n)
         memcpy(m->value, old.value, old.n * m->width * sizeof *m->value);
     yk_merger_fini(&old);
     return st;
@@ -65,7 +55,7 @@ void yk_merger_clear(yk_merger *m)
     m->n = 0;
     m->by_line = false;
     m->stamp += (uint32_t)m->cap;
-    if (m->stamp == 0) { /* old stamps would look current */
+    if (m->stamp == 0 && m->slot) { /* old stamps would look current */
         memset(m->slot, 0, m->slots * sizeof *m->slot);
         m->stamp = (uint32_t)m->cap;
     }

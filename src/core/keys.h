@@ -1,14 +1,14 @@
 /* Merges (key, value) pairs: the keys that a batch touches, each once, with the sum of their values.
  *
  * Example:
- *     yk_merger m;
- *     yk_status st = yk_merger_init(&m, 4096); // space for 4096 distinct keys
- *     yk_merger_add(&m, key, 0.5f);            // values of equal keys are added
- *     for (size_t i = 0; i < m.n; i++)         // keys in the order in which they were first added
+ *     yk_merger m = {.width = 1};                 // floats per key
+ *     yk_status st = yk_merger_reserve(&m, 4096); // space for 4096 distinct keys
+ *     yk_merger_add(&m, key, 0.5f);               // values of equal keys are added
+ *     for (size_t i = 0; i < m.n; i++)            // keys in the order in which they were first added
  *         sum += m.value[i];
  *     yk_merger_fini(&m);
  *
- * One thread at a time. Memory grows with the largest batch so far.
+ * A zeroed merger is empty, with one float per key. One thread at a time. Memory grows with the largest batch so far.
  */
 #ifndef YK_CORE_KEYS_H
 #define YK_CORE_KEYS_H
@@ -17,7 +17,7 @@
 
 typedef struct {
     size_t n;
-    uint32_t width; /* floats per key */
+    uint32_t width; /* floats per key; 0: one */
     uint32_t *key;
     float *value; /* [n][width] */
     /* Open addressing. A slot is key << 32 | stamp + index in key[]. It is free unless it has the current stamp. */
@@ -28,8 +28,6 @@ typedef struct {
     bool by_line;      /* its keys were added by yk_merger_slots() */
 } yk_merger;
 
-yk_status yk_merger_init(yk_merger *m, size_t keys); /* one float per key */
-yk_status yk_merger_init_wide(yk_merger *m, size_t keys, uint32_t width);
 void yk_merger_fini(yk_merger *m);
 
 yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* clears it; then `keys` keys can be added */

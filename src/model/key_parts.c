@@ -32,8 +32,6 @@ yk_status yk__key_parts_init(yk__key_parts *p, yk_arena *memory, int threads, si
     yk_status st = memory->status;
     for (size_t i = 0; !st && i < max_batch; i++)
         p->count[i] = (uint32_t)i;
-    for (int i = 0; !st && i < threads; i++)
-        st = yk_merger_init(&p->part[i].keys, 64);
     return st;
 }
 

@@ -157,8 +157,8 @@ yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_c
 yk_status yk_chunks_prepare(yk_chunks *c, int me, int all)
 {
     const yk_chunk *chunk;
-    yk_merger scratch;
-    yk_status st = yk_merger_init(&scratch, 1024);
+    yk_merger scratch = {0};
+    yk_status st = YK_OK;
     for (size_t i = (size_t)me; !st && i < c->n; i += (size_t)all)
         st = yk_chunks_get(c, i * c->chunk_rows, &scratch, &chunk);
     yk_merger_fini(&scratch);

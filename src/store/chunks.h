@@ -9,10 +9,10 @@
  *
  * Example:
  *     yk_chunks *c;
- *     yk_merger scratch; // of this thread
+ *     yk_merger scratch = {0}; // of this thread
  *     const yk_chunk *chunk;
  *     yk_status st = yk_chunks_create(&rows, chunk_rows, servers, bias_key, &c);
- *     if (!st && !(st = yk_merger_init(&scratch, 1024)))
+ *     if (!st)
  *         st = yk_chunks_get(c, row, &scratch, &chunk); // the chunk of this row
  *     yk_merger_fini(&scratch);
  *     yk_chunks_free(c);
@@ -43,7 +43,7 @@ typedef struct yk_chunks yk_chunks;
 yk_status yk_chunks_create(yk_rows *rows, size_t chunk_rows, int servers, uint32_t bias_key, yk_chunks **out);
 void yk_chunks_free(yk_chunks *c); /* NULL is fine */
 
-/* scratch: of the calling thread (yk_merger_init). */
+/* scratch: of the calling thread. */
 yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_chunk **out);
 
 /* Memory for n keys; *chunk may have been used before. */

@@ -25,21 +25,18 @@ static uint32_t choose_frequent(const yk__table *t)
 
 static const yk__table_ops each, summed;
 
-static yk_status make_worker(yk__table *t, int me)
+static void make_worker(yk__table *t, int me)
 {
     const int workers = t->store->config.workers;
     yk_arena *memory = &t->store->memory;
     yk__table_worker *w = &t->worker[me];
-    yk_status st = YK_OK;
     w->view.shared = t->concurrent && !t->hot;
     yk__table_prepare(t, me, 0);
     if (t->frequent)
         w->sum_of_frequent =
             yk_arena_alloc(memory, t->frequent + SCRATCH, sizeof(float), "the gradient of frequent keys");
     w->parts.begin = yk_arena_alloc(memory, (size_t)workers + 1, sizeof(size_t), "the workers");
-    if (t->config.shape.keyed && !(st = yk_merger_init_wide(&w->pairs, 64, t->width)))
-        st = yk_merger_init_wide(&w->sum, 64, t->width);
-    return st;
+    w->pairs.width = w->sum.width = t->width;
 }
 
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config)
@@ -59,10 +56,9 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     yk__hot_create(t);
     yk__stale_create(t);
     t->frequent = choose_frequent(t);
-    yk_status st = s->memory.status;
-    for (int i = 0; !st && i < workers; i++)
-        st = make_worker(t, i);
-    return st ? st : s->memory.status;
+    for (int i = 0; i < workers; i++)
+        make_worker(t, i);
+    return s->memory.status;
 }
 
 void yk__table_free(yk__table *t)

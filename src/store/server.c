@@ -56,8 +56,6 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
     if (!st && s->plan->serving_threads > 1)
         st = yk_thread_pool_create(s->plan->serving_threads, &s->pool);
-    if (!st)
-        st = yk_merger_init(&s->keys, 64);
     if (!st && s->plan->clip_norm > 0.0 && s->rounds->close && !s->copy_steps &&
         !(s->squares = yk_alloc((size_t)s->plan->owners, sizeof *s->squares, "the servers")))
         st = YK_ESYSTEM;

@@ -7,37 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static yk_status make_mergers(size_t n, yk_merger **out)
+static void *allocate(yk_shards *s, int n, size_t size)
 {
-    yk_status st = (*out = yk_alloc(n, sizeof **out, "the connections to the servers")) ? YK_OK : YK_ESYSTEM;
-    for (size_t i = 0; !st && i < n; i++)
-        st = yk_merger_init(&(*out)[i], 1024);
-    return st;
+    return yk_arena_alloc(&s->memory, (size_t)n, size, "the connections to the servers");
 }
 
-static yk_status make_channel(yk_shards *s, int first)
+static void make_channel(yk_shards *s, int first)
 {
     yk__channel *c = &s->channel[first];
-    const int threads = s->plan->channels > 1 ? 1 : s->plan->workers_per_process;
-    const size_t servers = (size_t)s->plan->owners, shares = (size_t)threads;
+    const int threads = s->plan->channels > 1 ? 1 : s->plan->workers_per_process, servers = s->plan->owners;
     c->first = first;
     c->end = first + threads;
     c->current = c->slot;
     yk_mutex_init(&c->lock);
-    c->share = yk_alloc(shares, sizeof *c->share, "the connections to the servers");
-    c->queue = yk_alloc(servers, sizeof *c->queue, "the connections to the servers");
-    yk_status st = c->queue && c->share ? make_mergers(shares, &c->keys) : YK_ESYSTEM;
-    if (!st && shares > 1)
-        st = make_mergers(servers, &c->united);
-    for (size_t k = 0; c->queue && k < servers; k++)
+    c->share = allocate(s, threads, sizeof *c->share);
+    c->queue = allocate(s, servers, sizeof *c->queue);
+    c->keys = allocate(s, threads, sizeof *c->keys);
+    if (threads > 1)
+        c->united = allocate(s, servers, sizeof *c->united);
+    for (int k = 0; c->queue && k < servers; k++)
         yk_mutex_init(&c->queue[k].lock);
-    for (int i = 0; !st && i < YK__MAX_OUTSTANDING; i++) {
-        c->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
-        c->slot[i].part = yk_alloc(shares, sizeof(yk__part), "the connections to the servers");
-        c->slot[i].answer = yk_alloc(servers, sizeof *c->slot[i].answer, "the connections to the servers");
-        st = c->slot[i].share && c->slot[i].part && c->slot[i].answer ? YK_OK : YK_ESYSTEM;
+    for (yk__request *a = c->slot; a < c->slot + YK__MAX_OUTSTANDING; a++) {
+        a->share = allocate(s, threads, sizeof *a->share);
+        a->part = allocate(s, threads, sizeof *a->part);
+        a->answer = allocate(s, servers, sizeof *a->answer);
     }
-    return st;
 }
 
 yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out)
@@ -57,16 +51,16 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out)
             s->owners[i].n = config->group[g].owners;
         }
     }
-    s->server = yk_alloc((size_t)servers, sizeof *s->server, "the connections to the servers");
-    s->channel = yk_alloc((size_t)s->plan->channels, sizeof *s->channel, "the connections to the servers");
-    s->thread = yk_alloc((size_t)threads, sizeof *s->thread, "the workers");
-    yk_status st = s->server && s->channel && s->thread ? YK_OK : YK_ESYSTEM;
-    for (int k = 0; !st && k < servers; k++) {
+    s->server = allocate(s, servers, sizeof *s->server);
+    s->channel = allocate(s, s->plan->channels, sizeof *s->channel);
+    s->thread = allocate(s, threads, sizeof *s->thread);
+    for (int k = 0; s->server && k < servers; k++) {
         s->server[k].peer = config->peer ? config->peer[k] : k;
         s->server[k].layout = yk__layout_of(config->group, s->plan->ngroups, s->arrays, k);
     }
-    for (int i = 0; !st && i < s->plan->channels; i++)
-        st = make_channel(s, i);
+    for (int i = 0; s->channel && i < s->plan->channels; i++)
+        make_channel(s, i);
+    const yk_status st = s->memory.status;
     if (st)
         yk_shards_free(s);
     else
@@ -85,12 +79,8 @@ static void free_channel(const yk_shards *s, yk__channel *c)
         yk_merger_fini(&c->keys[i]);
     for (int k = 0; c->united && k < s->plan->owners; k++)
         yk_merger_fini(&c->united[k]);
-    yk_free(c->keys);
-    yk_free(c->united);
     free(c->squares);
     free(c->used_at);
-    yk_free(c->queue);
-    yk_free(c->share);
     for (int g = 0; g < YK_MAX_GROUPS; g++)
         yk_free(c->sum[g]);
     yk_local_free(c->local);
@@ -110,9 +100,7 @@ void yk_shards_free(yk_shards *s)
             yk_free(s->thread[i].sum[g]);
         free(s->thread[i].held_pick);
     }
-    yk_free(s->server);
-    yk_free(s->channel);
-    yk_free(s->thread);
+    yk_arena_free(&s->memory);
     yk_free(s);
 }
 

@@ -19,9 +19,7 @@ yk_status yk__copies_create(yk_shards *s)
     }
     for (int i = 0; !st && i < s->plan->channels; i++) {
         yk__channel *c = &s->channel[i];
-        if (s->chunks)
-            st = yk_merger_init(&c->scratch, 1024);
-        if (!st && !s->owners[0].n)
+        if (!s->owners[0].n)
             st = yk_copy_make(copy, 1, &c->local, &c->capacity);
     }
     return st;

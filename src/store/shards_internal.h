@@ -3,6 +3,7 @@
 #ifndef YK_STORE_SHARDS_INTERNAL_H
 #define YK_STORE_SHARDS_INTERNAL_H
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "base/sync.h"
 #include "kern/linear.h"
@@ -156,6 +157,7 @@ struct yk_shards {
     yk_store base; /* first: it is a store */
     yk_shards_config config;
     const yk_plan *plan;
+    yk_arena memory;     /* of the arrays that do not grow */
     uint64_t copy_steps; /* H; 0: gradients are sent */
     yk_local_config whole;
     yk_chunks *chunks;

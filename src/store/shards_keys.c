@@ -352,7 +352,6 @@ void yk__request_fini(yk__request *a, int parts, int servers)
 {
     for (int k = 0; a->answer && k < servers; k++)
         free(a->answer[k].data);
-    yk_free(a->answer);
     for (yk__part *p = a->part; p && p < a->part + parts; p++) {
         yk_rows_fini(&p->copied);
         free(p->part_keys.begin);
@@ -360,10 +359,8 @@ void yk__request_fini(yk__request *a, int parts, int servers)
         free(p->pick);
         free(p->batch);
     }
-    yk_free(a->part);
     free(a->united.begin);
     free(a->keys_elsewhere.begin);
     free(a->elsewhere_at);
     yk_free(a->w);
-    yk_free(a->share);
 }
