@@ -257,6 +257,8 @@ yk_batch yk__shards_batch(const yk__channel *c, int thread, size_t i);
 enum { YK__STAGES = 3 };
 yk_status yk__shards_find_keys(yk_shards *s, yk__channel *c, int stage, int me, int all);
 yk_status yk__shards_close(yk_shards *s, yk__channel *c, yk__request **out); /* the request gets its number */
+/* Memory for so many floats, and for a vector after them. Does not keep the contents. */
+yk_status yk__shards_reserve(float **array, size_t *cap, size_t floats);
 void yk__request_fini(yk__request *a, int parts, int servers);
 
 /* shards_steps.c: runs `what` in the first thread of a channel, while the others wait. */

@@ -261,6 +261,16 @@ static yk_status find_elsewhere(const yk_shards *s, yk__request *a)
     return st;
 }
 
+yk_status yk__shards_reserve(float **array, size_t *cap, size_t floats)
+{
+    if (floats + 16 <= *cap)
+        return YK_OK;
+    yk_free(*array);
+    *cap = floats + floats / 2 + 16;
+    *array = yk_alloc(*cap, sizeof **array, "the parameters or gradients of a batch");
+    return *array ? YK_OK : YK_ESYSTEM;
+}
+
 /* Reserves memory for the values of all groups. */
 static yk_status reserve_values(yk_shards *s, yk__request *a)
 {
@@ -271,15 +281,10 @@ static yk_status reserve_values(yk_shards *s, yk__request *a)
         floats += YK_ROUND_UP(
             (group->keyed ? a->keys->nkeys * group->width : (size_t)group->keys) * (size_t)s->arrays[g], 16);
     }
-    if (floats + 16 > a->w_cap) {
-        yk_free(a->w);
-        a->w_cap = s->owners[0].n ? floats + floats / 2 + 16 : floats + 16;
-        if (!(a->w = yk_alloc(a->w_cap, sizeof *a->w, "the parameters of a batch")))
-            return YK_ESYSTEM;
-    }
-    for (int g = 0; g < s->plan->ngroups; g++)
+    yk_status st = yk__shards_reserve(&a->w, &a->w_cap, floats);
+    for (int g = 0; !st && g < s->plan->ngroups; g++)
         a->value[g] = a->w + at[g];
-    return YK_OK;
+    return st;
 }
 
 /* Stage 2, in one thread. */

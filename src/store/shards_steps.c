@@ -95,16 +95,6 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
 
 /* ---- push, clock ---- */
 
-static yk_status reserve(float **sum, size_t *cap, size_t floats)
-{
-    if (floats <= *cap)
-        return YK_OK;
-    yk_free(*sum);
-    *cap = floats + floats / 2;
-    *sum = yk_alloc(*cap, sizeof **sum, "a gradient");
-    return *sum ? YK_OK : YK_ESYSTEM;
-}
-
 /* The number of floats of a group's gradient. */
 static size_t floats_of(const yk_shards *s, const yk__channel *c, int group)
 {
@@ -135,9 +125,9 @@ static yk_status sum_own(yk_shards *s, yk__channel *c, int me)
     for (int k = 0; !st && k < s->plan->ngroups; k++) {
         const size_t n = floats_of(s, c, k);
         if (sums)
-            st = reserve(&c->sum[k], &c->cap[k], n + 16);
+            st = yk__shards_reserve(&c->sum[k], &c->cap[k], n);
         if (st || !s->config.group[k].keyed || !w->grad.examples ||
-            (st = reserve(&w->sum[k], &w->cap[k], n + 16)))
+            (st = yk__shards_reserve(&w->sum[k], &w->cap[k], n)))
             continue;
         memset(w->sum[k], 0, n * sizeof(float));
         add_keyed(s, w->sum[k], s->config.group[k].width, &w->grad.group[k]);
