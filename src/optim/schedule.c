@@ -6,17 +6,6 @@ static const double pi = 3.14159265358979323846, first_share = 1.0 / 25.0, risin
 
 /* ---- the schedules ---- */
 
-static double constant_rate(const yk_optim_config *c, double t)
-{
-    (void)t;
-    return c->lr;
-}
-
-static double constant_sum(const yk_optim_config *c, double n)
-{
-    return c->lr * n;
-}
-
 static double step_rate(const yk_optim_config *c, double t)
 {
     return c->lr * pow(c->lr_decay, floor(t / (double)c->lr_decay_every));
@@ -94,27 +83,28 @@ static double one_cycle_sum(const yk_optim_config *c, double n)
            (n > peak ? half_cosine_sum(c->lr, c->lr * c->lr_decay, n - peak, rest) : 0.0);
 }
 
-static double plateau_rate(const yk_optim_config *c, double t)
+/* A constant rate is never reduced. */
+static double reduced_rate(const yk_optim_config *c, double t)
 {
     (void)t;
-    return c->lr * pow(c->lr_decay, (double)c->reductions);
+    return c->reductions ? c->lr * pow(c->lr_decay, (double)c->reductions) : c->lr;
 }
 
 /* At the rate of now: the owner of the parameters applies all pending decay before it is reduced. */
-static double plateau_sum(const yk_optim_config *c, double n)
+static double reduced_sum(const yk_optim_config *c, double n)
 {
-    return plateau_rate(c, 0.0) * n;
+    return reduced_rate(c, 0.0) * n;
 }
 
 /* clang-format off */
 const yk_lr_schedule_row yk_lr_schedules[YK_LR_SCHEDULES] = {
     /*                  name         decay  at most   above 0  length  rises  monitors */
-    [YK_LR_CONSTANT]  = {"constant",  0.0,   HUGE_VAL, false,   false,  false, false, constant_rate, constant_sum},
+    [YK_LR_CONSTANT]  = {"constant",  0.0,   HUGE_VAL, false,   false,  false, false, reduced_rate, reduced_sum},
     [YK_LR_STEP]      = {"step",      0.1,   1.0,      true,    false,  false, false, step_rate, step_sum},
     [YK_LR_INVERSE]   = {"inverse",   0.001, HUGE_VAL, false,   false,  false, false, inverse_rate, inverse_sum},
     [YK_LR_COSINE]    = {"cosine",    0.0,   1.0,      false,   true,   false, false, cosine_rate, cosine_sum},
     [YK_LR_ONE_CYCLE] = {"one-cycle", 4e-6,  1.0,      false,   true,   true,  false, one_cycle_rate, one_cycle_sum},
-    [YK_LR_PLATEAU]   = {"plateau",   0.1,   1.0,      true,    false,  false, true,  plateau_rate, plateau_sum}};
+    [YK_LR_PLATEAU]   = {"plateau",   0.1,   1.0,      true,    false,  false, true,  reduced_rate, reduced_sum}};
 /* clang-format on */
 
 /* ---- use ---- */
