@@ -32,27 +32,27 @@ static void clock_sleep(void *self, uint64_t ns)
     now += ns;
 }
 
-static int fs_open(void *self, int dir, const char *path, int flags, mode_t mode)
+static int fs_open(int dir, const char *path, int flags, mode_t mode)
 {
-    (void)self, (void)dir, (void)path, (void)flags, (void)mode;
+    (void)dir, (void)path, (void)flags, (void)mode;
     return 1000;
 }
 
-static int fs_close(void *self, int fd)
+static int fs_close(int fd)
 {
-    (void)self, (void)fd;
+    (void)fd;
     return 0;
 }
 
-static int fs_lock(void *self, int fd, bool take)
+static int fs_lock(int fd, bool take)
 {
-    (void)self, (void)fd, (void)take;
+    (void)fd, (void)take;
     return ENOLCK;
 }
 
-static ssize_t fs_read(void *self, int fd, void *to, size_t n)
+static ssize_t fs_read(int fd, void *to, size_t n)
 {
-    (void)self, (void)fd;
+    (void)fd;
     n = n < length ? n : length;
     memcpy(to, text, n);
     return (ssize_t)n;

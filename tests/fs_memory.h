@@ -218,9 +218,15 @@ static node *find(const yk_fs_memory *m, int dir, const char *path)
 
 /* ---- the calls ---- */
 
-static int memory_open(void *self, int dir, const char *path, int flags, mode_t mode)
+/* The disk of this thread. */
+static yk_fs_memory *memory_self(void)
 {
-    yk_fs_memory *m = self;
+    return yk_sys->self;
+}
+
+static int memory_open(int dir, const char *path, int flags, mode_t mode)
+{
+    yk_fs_memory *m = memory_self();
     const char *last;
     int slot = 0;
     (void)mode;
@@ -252,9 +258,9 @@ static int memory_open(void *self, int dir, const char *path, int flags, mode_t 
     return FIRST_FD + slot;
 }
 
-static int memory_close(void *self, int fd)
+static int memory_close(int fd)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     if (fd < FIRST_FD)
         return close(fd);
     if (!node_of(m, fd))
@@ -263,9 +269,9 @@ static int memory_close(void *self, int fd)
     return 0;
 }
 
-static ssize_t memory_read(void *self, int fd, void *buf, size_t size)
+static ssize_t memory_read(int fd, void *buf, size_t size)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     const node *n = node_of(m, fd);
     if (!n || n->is_dir || m->is_off)
         return refuse(!n ? EBADF : m->is_off ? EIO : EISDIR);
@@ -275,9 +281,9 @@ static ssize_t memory_read(void *self, int fd, void *buf, size_t size)
     return (ssize_t)got;
 }
 
-static ssize_t memory_write(void *self, int fd, const void *buf, size_t size)
+static ssize_t memory_write(int fd, const void *buf, size_t size)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     take_time(m);
     node *n = node_of(m, fd);
     if (!n)
@@ -299,9 +305,9 @@ static ssize_t memory_write(void *self, int fd, const void *buf, size_t size)
     return (ssize_t)put;
 }
 
-static int memory_sync(void *self, int fd)
+static int memory_sync(int fd)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     take_time(m);
     node *n = node_of(m, fd);
     if (!n)
@@ -314,11 +320,11 @@ static int memory_sync(void *self, int fd)
     return 0;
 }
 
-static int memory_stat(void *self, int dir, const char *path, struct stat *s, int flags)
+static int memory_stat(int dir, const char *path, struct stat *s, int flags)
 {
     if (*path == '/' || (dir >= 0 && dir < FIRST_FD))
         return fstatat(dir, path, s, flags);
-    const node *n = find(self, dir, path);
+    const node *n = find(memory_self(), dir, path);
     if (!n)
         return -1;
     memset(s, 0, sizeof *s);
@@ -327,9 +333,9 @@ static int memory_stat(void *self, int dir, const char *path, struct stat *s, in
     return 0;
 }
 
-static int memory_make_dir(void *self, int dir, const char *path, mode_t mode)
+static int memory_make_dir(int dir, const char *path, mode_t mode)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     const char *last;
     take_time(m);
     node *in = walk(m, dir, path, &last), *n;
@@ -341,9 +347,9 @@ static int memory_make_dir(void *self, int dir, const char *path, mode_t mode)
     return may_change(m) && (n = add_node(m, true)) && change(in, NULL, last, n) ? 0 : -1;
 }
 
-static int memory_rename(void *self, int from_dir, const char *from, int to_dir, const char *to)
+static int memory_rename(int from_dir, const char *from, int to_dir, const char *to)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     const char *old_name, *new_name;
     take_time(m);
     node *old_dir = walk(m, from_dir, from, &old_name), *n = old_dir ? find(m, from_dir, from) : NULL;
@@ -364,9 +370,9 @@ static int memory_rename(void *self, int from_dir, const char *from, int to_dir,
 }
 
 /* Two names in the same directory: one change. */
-static int memory_exchange(void *self, int dir, const char *a, const char *b)
+static int memory_exchange(int dir, const char *a, const char *b)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     const char *name[2];
     take_time(m);
     node *in = walk(m, dir, a, &name[0]), *first = in ? find(m, dir, a) : NULL,
@@ -378,9 +384,9 @@ static int memory_exchange(void *self, int dir, const char *a, const char *b)
     return 0;
 }
 
-static int memory_remove(void *self, int dir, const char *path, int flags)
+static int memory_remove(int dir, const char *path, int flags)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     const char *last;
     take_time(m);
     node *in = walk(m, dir, path, &last), *n = in ? find(m, dir, path) : NULL;
@@ -399,9 +405,9 @@ static int memory_remove(void *self, int dir, const char *path, int flags)
 }
 
 /* A copy: the file may grow. */
-static void *memory_map(void *self, int fd, size_t size)
+static void *memory_map(int fd, size_t size)
 {
-    const node *n = node_of(self, fd);
+    const node *n = node_of(memory_self(), fd);
     const int real = fd < FIRST_FD ? fd : -1;
     void *copy = n && size > n->size ? MAP_FAILED
                                      : mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -415,15 +421,14 @@ static void *memory_map(void *self, int fd, size_t size)
     return copy;
 }
 
-static void memory_unmap(void *self, void *at, size_t size)
+static int memory_unmap(void *at, size_t size)
 {
-    (void)self;
-    munmap(at, size);
+    return munmap(at, size);
 }
 
-static char **memory_list(void *self, int dir)
+static char **memory_list(int dir)
 {
-    const yk_fs_memory *m = self;
+    const yk_fs_memory *m = memory_self();
     const node *n = node_of(m, dir);
     char **out = NULL;
     if (!n || !n->is_dir || m->is_off)
@@ -439,9 +444,9 @@ static char **memory_list(void *self, int dir)
 }
 
 /* The lock ends when the descriptor is closed. */
-static int memory_lock(void *self, int fd, bool take)
+static int memory_lock(int fd, bool take)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     const node *n = node_of(m, fd);
     if (!n || m->is_off)
         return n ? EIO : EBADF;
@@ -452,9 +457,9 @@ static int memory_lock(void *self, int fd, bool take)
     return 0;
 }
 
-static int memory_truncate(void *self, int fd, off_t size)
+static int memory_truncate(int fd, off_t size)
 {
-    yk_fs_memory *m = self;
+    yk_fs_memory *m = memory_self();
     take_time(m);
     node *n = node_of(m, fd);
     if (!n || (size_t)size > n->size)
@@ -468,14 +473,14 @@ static int memory_truncate(void *self, int fd, off_t size)
 }
 
 /* There are no links and no working directory. */
-static char *memory_real_path(void *self, const char *path, char *out)
+static char *memory_real_path(const char *path, char *out)
 {
-    return find(self, AT_FDCWD, path) ? strcpy(out, path) : NULL;
+    return find(memory_self(), AT_FDCWD, path) ? strcpy(out, path) : NULL;
 }
 
-static bool memory_can_write(void *self, const char *path)
+static bool memory_can_write(const char *path)
 {
-    return find(self, AT_FDCWD, path) != NULL;
+    return find(memory_self(), AT_FDCWD, path) != NULL;
 }
 
 /* ---- faults ---- */

@@ -46,7 +46,7 @@ typedef struct {
 } fs_node;
 
 typedef struct {
-    yk_fs fs;
+    yk_fs fs; /* first: the file system of this thread is that of a record */
     yk_fs_memory *disk, *replayed;
     fs_op op[FS_MOST_OPS];
     size_t n;
@@ -65,32 +65,27 @@ static fs_op *fs_add(fs_record *r, fs_change kind, node *n, node *dir, const cha
 
 /* ---- recording ---- */
 
-static int record_open(void *self, int dir, const char *path, int flags, mode_t mode)
+static fs_record *record_self(void)
 {
-    fs_record *r = self;
+    return (fs_record *)(void *)yk_sys;
+}
+
+static int record_open(int dir, const char *path, int flags, mode_t mode)
+{
+    fs_record *r = record_self();
     const char *last;
     node *in = walk(r->disk, dir, path, &last);
     const bool exists = find(r->disk, dir, path);
-    const int fd = memory_open(r->disk, dir, path, flags, mode);
+    const int fd = memory_open(dir, path, flags, mode);
     if (fd >= 0 && !exists)
         fs_add(r, CREATED, node_of(r->disk, fd), in, last);
     return fd;
 }
 
-static int record_close(void *self, int fd)
+static ssize_t record_write(int fd, const void *buf, size_t size)
 {
-    return memory_close(((fs_record *)self)->disk, fd);
-}
-
-static ssize_t record_read(void *self, int fd, void *buf, size_t size)
-{
-    return memory_read(((fs_record *)self)->disk, fd, buf, size);
-}
-
-static ssize_t record_write(void *self, int fd, const void *buf, size_t size)
-{
-    fs_record *r = self;
-    const ssize_t n = memory_write(r->disk, fd, buf, size);
+    fs_record *r = record_self();
+    const ssize_t n = memory_write(fd, buf, size);
     if (n > 0) {
         fs_op *op = fs_add(r, WRITTEN, node_of(r->disk, fd), NULL, NULL);
         op->data = malloc((size_t)n);
@@ -101,37 +96,32 @@ static ssize_t record_write(void *self, int fd, const void *buf, size_t size)
     return n;
 }
 
-static int record_sync(void *self, int fd)
+static int record_sync(int fd)
 {
-    fs_record *r = self;
-    const int result = memory_sync(r->disk, fd);
+    fs_record *r = record_self();
+    const int result = memory_sync(fd);
     if (!result)
         fs_add(r, SYNCED, node_of(r->disk, fd), NULL, NULL);
     return result;
 }
 
-static int record_stat(void *self, int dir, const char *path, struct stat *s, int flags)
+static int record_make_dir(int dir, const char *path, mode_t mode)
 {
-    return memory_stat(((fs_record *)self)->disk, dir, path, s, flags);
-}
-
-static int record_make_dir(void *self, int dir, const char *path, mode_t mode)
-{
-    fs_record *r = self;
+    fs_record *r = record_self();
     const char *last;
     node *in = walk(r->disk, dir, path, &last);
-    const int result = memory_make_dir(r->disk, dir, path, mode);
+    const int result = memory_make_dir(dir, path, mode);
     if (!result)
         fs_add(r, MADE_DIR, find(r->disk, dir, path), in, last);
     return result;
 }
 
-static int record_rename(void *self, int from_dir, const char *from, int to_dir, const char *to)
+static int record_rename(int from_dir, const char *from, int to_dir, const char *to)
 {
-    fs_record *r = self;
+    fs_record *r = record_self();
     const char *last, *to_last;
     node *in = walk(r->disk, from_dir, from, &last), *to_in = walk(r->disk, to_dir, to, &to_last);
-    const int result = memory_rename(r->disk, from_dir, from, to_dir, to);
+    const int result = memory_rename(from_dir, from, to_dir, to);
     if (!result) {
         fs_op *op = fs_add(r, RENAMED, NULL, in, last);
         op->to_dir = to_in;
@@ -140,49 +130,28 @@ static int record_rename(void *self, int from_dir, const char *from, int to_dir,
     return result;
 }
 
-static int record_remove(void *self, int dir, const char *path, int flags)
+static int record_remove(int dir, const char *path, int flags)
 {
-    fs_record *r = self;
+    fs_record *r = record_self();
     const char *last;
     node *in = walk(r->disk, dir, path, &last);
-    const int result = memory_remove(r->disk, dir, path, flags);
+    const int result = memory_remove(dir, path, flags);
     if (!result)
         fs_add(r, REMOVED, NULL, in, last);
     return result;
-}
-
-static void *record_map(void *self, int fd, size_t size)
-{
-    return memory_map(((fs_record *)self)->disk, fd, size);
-}
-
-static void record_unmap(void *self, void *at, size_t size)
-{
-    memory_unmap(((fs_record *)self)->disk, at, size);
-}
-
-static char **record_list(void *self, int dir)
-{
-    return memory_list(((fs_record *)self)->disk, dir);
 }
 
 static inline void fs_record_begin(fs_record *r)
 {
     memset(r, 0, sizeof *r);
     assert_non_null(r->disk = yk_fs_memory_create(0));
-    r->fs = (yk_fs){.open = record_open,
-                    .close = record_close,
-                    .read = record_read,
-                    .write = record_write,
-                    .sync = record_sync,
-                    .stat = record_stat,
-                    .make_dir = record_make_dir,
-                    .rename = record_rename,
-                    .remove = record_remove,
-                    .map = record_map,
-                    .unmap = record_unmap,
-                    .list = record_list,
-                    .self = r};
+    r->fs = *yk_fs_memory_fs(r->disk);
+    r->fs.open = record_open;
+    r->fs.write = record_write;
+    r->fs.sync = record_sync;
+    r->fs.make_dir = record_make_dir;
+    r->fs.rename = record_rename;
+    r->fs.remove = record_remove;
     yk_fs_set(&r->fs);
 }
 
@@ -281,13 +250,13 @@ static void fs_build(fs_record *r, const fs_node *dir, int at)
         const fs_node *n = &r->node[dir->name[i].node];
         const char *name = dir->name[i].name;
         if (n->is_dir)
-            assert_int_equal(yk_fs_make_dir(at, name, 0777), 0);
-        const int fd = yk_fs_open(at, name, n->is_dir ? O_RDONLY | O_DIRECTORY : O_WRONLY | O_CREAT, 0666);
+            assert_int_equal(yk_sys->make_dir(at, name, 0777), 0);
+        const int fd = yk_sys->open(at, name, n->is_dir ? O_RDONLY | O_DIRECTORY : O_WRONLY | O_CREAT, 0666);
         assert_true(fd >= 0);
         if (n->is_dir)
             fs_build(r, n, fd);
         else if (n->size)
-            assert_int_equal(yk_fs_write(fd, n->data, n->size), n->size);
+            assert_int_equal(yk_sys->write(fd, n->data, n->size), n->size);
         yk_fs_close(fd);
     }
 }

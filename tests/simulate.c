@@ -37,12 +37,12 @@ static yk_fs_memory *make_disk(uint64_t seed)
     if (!m)
         exit(EXIT_FAILURE);
     yk_fs_set(yk_fs_memory_fs(m));
-    bool ok = !yk_fs_make_dir(AT_FDCWD, "other", 0777);
-    const int fd = yk_fs_open(AT_FDCWD, other_file, O_WRONLY | O_CREAT, 0666);
-    ok &= yk_fs_write(fd, "other", 5) == 5 && !yk_fs_sync(fd) && !yk_fs_close(fd);
+    bool ok = !yk_sys->make_dir(AT_FDCWD, "other", 0777);
+    const int fd = yk_sys->open(AT_FDCWD, other_file, O_WRONLY | O_CREAT, 0666);
+    ok &= yk_sys->write(fd, "other", 5) == 5 && !yk_sys->sync(fd) && !yk_fs_close(fd);
     for (int i = 0; i < 2; i++) {
-        const int dir = yk_fs_open(AT_FDCWD, i ? "." : "other", O_RDONLY, 0);
-        ok &= !yk_fs_sync(dir) && !yk_fs_close(dir);
+        const int dir = yk_sys->open(AT_FDCWD, i ? "." : "other", O_RDONLY, 0);
+        ok &= !yk_sys->sync(dir) && !yk_fs_close(dir);
     }
     yk_fs_set(NULL);
     if (!ok)

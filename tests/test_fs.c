@@ -54,7 +54,7 @@ static long holds(const char *name, char what)
     const int fd = yk_open_in("run", name, O_RDONLY);
     if (fd < 0)
         return -1;
-    const long n = (long)yk_fs_read(fd, text, sizeof text);
+    const long n = (long)yk_sys->read(fd, text, sizeof text);
     assert_int_equal(yk_fs_close(fd), 0);
     for (long i = 0; i < n; i++)
         if (text[i] != what)
@@ -66,7 +66,7 @@ static size_t entries_of_run(void)
 {
     size_t n = 0;
     const int fd = yk_dir_open("run", NULL);
-    char **names = fd < 0 ? NULL : yk_fs_list(fd);
+    char **names = fd < 0 ? NULL : yk_sys->list(fd);
     while (names && names[n])
         n++;
     yk_fs_list_free(names);
@@ -147,11 +147,11 @@ static void test_unsynced_data_is_torn(void **state)
         assert_int_equal(yk_dir_make("run"), YK_OK);
         assert_int_equal(yk_dir_sync("."), YK_OK);
         const int fd = yk_open_in("run", "t", O_WRONLY | O_CREAT);
-        assert_int_equal(yk_fs_write(fd, text, sizeof text), sizeof text);
+        assert_int_equal(yk_sys->write(fd, text, sizeof text), sizeof text);
         yk_fs_memory_restart(disk);
         const long n = holds("t", 't');
         struct stat s;
-        const bool there = yk_fs_stat(AT_FDCWD, "run/t", &s, 0) == 0;
+        const bool there = yk_sys->stat(AT_FDCWD, "run/t", &s, 0) == 0;
         lost += !there;
         whole += n == NEW;
         torn += there && n != NEW;
@@ -305,7 +305,7 @@ static void test_directory_of_a_killed_process(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         use_disk(seed);
-        assert_int_equal(yk_fs_make_dir(AT_FDCWD, "above", 0777), 0);
+        assert_int_equal(yk_sys->make_dir(AT_FDCWD, "above", 0777), 0);
         assert_int_equal(yk_dir_make(seed % 2 ? "above/run" : "above"), YK_OK);
         yk_fs_memory_restart(disk);
         assert_non_null(find(disk, AT_FDCWD, seed % 2 ? "above/run" : "above"));

@@ -22,9 +22,8 @@ static bool on_metrics(void *context, const yoke_metrics *m)
 }
 
 /* The first sync of the checkpoint of step 100 waits until training has made more steps, but at most 10 s. */
-static int slow_sync(void *self, int fd)
+static int slow_sync(int fd)
 {
-    (void)self;
     const unsigned long long began = atomic_load(&step);
     if (is_full && began >= 90) {
         errno = ENOSPC;
@@ -38,136 +37,9 @@ static int slow_sync(void *self, int fd)
     return fsync(fd);
 }
 
-/* ---- the other calls are those of the system ---- */
-
-static int open_(void *self, int dir, const char *path, int flags, mode_t mode)
-{
-    (void)self;
-    return openat(dir, path, flags, mode);
-}
-
-static int close_(void *self, int fd)
-{
-    (void)self;
-    return close(fd);
-}
-
-static ssize_t read_(void *self, int fd, void *buf, size_t n)
-{
-    (void)self;
-    return pread(fd, buf, n, 0);
-}
-
-static ssize_t write_(void *self, int fd, const void *buf, size_t n)
-{
-    (void)self;
-    return write(fd, buf, n);
-}
-
-static int stat_(void *self, int dir, const char *path, struct stat *s, int flags)
-{
-    (void)self;
-    return fstatat(dir, path, s, flags);
-}
-
-static int make_dir(void *self, int dir, const char *path, mode_t mode)
-{
-    (void)self;
-    return mkdirat(dir, path, mode);
-}
-
-static int rename_(void *self, int from_dir, const char *from, int to_dir, const char *to)
-{
-    (void)self;
-    return renameat(from_dir, from, to_dir, to);
-}
-
-static int remove_(void *self, int dir, const char *path, int flags)
-{
-    (void)self;
-    return unlinkat(dir, path, flags);
-}
-
-static void *map(void *self, int fd, size_t size)
-{
-    (void)self;
-    void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-static void unmap(void *self, void *at, size_t size)
-{
-    (void)self;
-    munmap(at, size);
-}
-
-static char **list(void *self, int dir)
-{
-    const yk_fs *own = yk_fs_get();
-    (void)self;
-    yk_fs_set(NULL);
-    char **names = yk_fs_list(dir);
-    yk_fs_set(own);
-    return names;
-}
-
-static int exchange(void *self, int dir, const char *a, const char *b)
-{
-    const yk_fs *own = yk_fs_get();
-    (void)self;
-    yk_fs_set(NULL);
-    const int result = yk_fs_exchange(dir, a, b);
-    yk_fs_set(own);
-    return result;
-}
-
-static int lock_(void *self, int fd, bool take)
-{
-    const yk_fs *own = yk_fs_get();
-    (void)self;
-    yk_fs_set(NULL);
-    const int result = yk_fs_lock(fd, take);
-    yk_fs_set(own);
-    return result;
-}
-
-static int truncate_(void *self, int fd, off_t size)
-{
-    (void)self;
-    return ftruncate(fd, size);
-}
-
-static char *real_path(void *self, const char *path, char *out)
-{
-    (void)self;
-    return realpath(path, out);
-}
-
-static bool can_write(void *self, const char *path)
-{
-    (void)self;
-    return access(path, W_OK) == 0;
-}
-
-static const yk_fs slow_disk = {.open = open_,
-                                .close = close_,
-                                .read = read_,
-                                .write = write_,
-                                .sync = slow_sync,
-                                .stat = stat_,
-                                .make_dir = make_dir,
-                                .rename = rename_,
-                                .remove = remove_,
-                                .map = map,
-                                .unmap = unmap,
-                                .list = list,
-                                .exchange = exchange,
-                                .lock = lock_,
-                                .truncate = truncate_,
-                                .real_path = real_path,
-                                .can_write = can_write};
-
 /* ---- runs ---- */
+
+static yk_fs slow_disk;
 
 static yk_status train_on(const char *options, yk_result *out)
 {
@@ -180,6 +52,8 @@ static yk_status train_on(const char *options, yk_result *out)
     atomic_store(&step, 0);
     atomic_store(&waited, false);
     atomic_store(&overtaken, false);
+    slow_disk = *yk_sys;
+    slow_disk.sync = slow_sync;
     yk_fs_set(&slow_disk);
     const int aside = divert_stderr();
     yk_status st =

@@ -555,7 +555,7 @@ static int found_step(yk_fs_memory *disk)
     if (path) {
         assert_int_equal(sscanf(path, "run/checkpoints/step-%d", &step), 1);
         const int fd = yk_open_in(path, YK__MODEL_FILE, O_RDONLY);
-        assert_true(yk_fs_read(fd, text, sizeof text - 1) > 0);
+        assert_true(yk_sys->read(fd, text, sizeof text - 1) > 0);
         sum = atoi(text);
         assert_int_equal(sum, step * (step + 1) / 2);
     }

@@ -67,10 +67,10 @@ yk_status yk_fail_in(const char *dir, const char *name, const char *doing, int e
 int yk_dir_open_at(int parent, const char *part)
 {
     struct stat there;
-    const int fd = yk_fs_open(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    const int fd = yk_sys->open(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     int error = errno;
     /* for a link, the system reports ENOTDIR as well */
-    if (fd < 0 && error == ENOTDIR && !yk_fs_stat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
+    if (fd < 0 && error == ENOTDIR && !yk_sys->stat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
         S_ISLNK(there.st_mode))
         error = ELOOP;
     errno = error;
@@ -90,13 +90,13 @@ static int opened(int parent, int fd)
  * errors here. */
 static int sync_dir(int fd)
 {
-    return yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF && errno != EROFS ? -1 : 0;
+    return yk_sys->sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF && errno != EROFS ? -1 : 0;
 }
 
 /* Creates a directory, which then survives a power failure. Not an error if it exists. */
 static int make_at(int parent, const char *part)
 {
-    if (yk_fs_make_dir(parent, part, 0777))
+    if (yk_sys->make_dir(parent, part, 0777))
         return errno == EEXIST ? 0 : -1;
     return sync_dir(parent);
 }
@@ -104,7 +104,7 @@ static int make_at(int parent, const char *part)
 /* Opens the directory that contains the last component of `name`. `make`: creates missing parents. */
 static int open_parent(const char *dir, const char *name, bool make, const char **last_out)
 {
-    int at = yk_fs_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int at = yk_sys->open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     for (const char *slash; at >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
         char part[NAME_MAX + 1];
         const size_t n = (size_t)(slash - name);
@@ -129,7 +129,7 @@ int yk_dir_open(const char *dir, const char *name)
 {
     const char *last;
     if (!name)
-        return yk_fs_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+        return yk_sys->open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     const int parent = open_parent(dir, name, false, &last);
     return opened(parent, parent < 0 ? -1 : yk_dir_open_at(parent, last));
 }
@@ -139,7 +139,7 @@ int yk_open_in(const char *dir, const char *name, int flags)
     const char *last;
     const int parent = open_parent(dir, name, false, &last);
     flags |= O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
-    return opened(parent, parent < 0 ? -1 : yk_fs_open(parent, last, flags, 0666));
+    return opened(parent, parent < 0 ? -1 : yk_sys->open(parent, last, flags, 0666));
 }
 
 /* ---- making */
@@ -147,7 +147,7 @@ int yk_open_in(const char *dir, const char *name, int flags)
 static bool is_dir(const char *path)
 {
     struct stat there;
-    return !yk_fs_stat(AT_FDCWD, path, &there, 0) && S_ISDIR(there.st_mode);
+    return !yk_sys->stat(AT_FDCWD, path, &there, 0) && S_ISDIR(there.st_mode);
 }
 
 yk_status yk_dir_make(const char *path)
@@ -165,7 +165,7 @@ yk_status yk_dir_make(const char *path)
         at[i] = '\0';
         /* Check first: a parent that is read-only or owned by someone else cannot be created, but may exist. Check
          * again afterwards: another process may have created it in between. */
-        const bool made = !is_dir(at) && !yk_fs_make_dir(AT_FDCWD, at, 0777);
+        const bool made = !is_dir(at) && !yk_sys->make_dir(AT_FDCWD, at, 0777);
         const int error = errno;
         if (!made && !is_dir(at))
             st = yk_fail_path(at, "cannot create the directory", error);
@@ -198,7 +198,7 @@ yk_status yk_dir_make_in(const char *dir, const char *name)
 
 yk_status yk_dir_sync(const char *path)
 {
-    int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0 && errno == EACCES) /* it can be written to, but not read */
         return YK_OK;
     if (fd < 0)
@@ -228,10 +228,10 @@ yk_status yk_remove_in(const char *dir, const char *name)
     const char *last;
     struct stat there;
     const int parent = open_parent(dir, name, false, &last);
-    int error = parent < 0 || yk_fs_stat(parent, last, &there, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+    int error = parent < 0 || yk_sys->stat(parent, last, &there, AT_SYMLINK_NOFOLLOW) ? errno : 0;
     if (!error && !S_ISREG(there.st_mode))
         error = S_ISLNK(there.st_mode) ? ELOOP : EISDIR;
-    if (!error && yk_fs_remove(parent, last, 0))
+    if (!error && yk_sys->remove(parent, last, 0))
         error = errno;
     yk_fs_close(parent);
     return error && error != ENOENT ? yk_fail_in(dir, name, "cannot remove", error) : YK_OK;
@@ -259,14 +259,14 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix, boo
 {
     size_t removed = 0;
     int failed = 0;
-    char **names = yk_fs_list(fd);
+    char **names = yk_sys->list(fd);
     for (char **name = names; name && *name; name++) {
         struct stat there;
-        if (yk_fs_stat(fd, *name, &there, AT_SYMLINK_NOFOLLOW))
+        if (yk_sys->stat(fd, *name, &there, AT_SYMLINK_NOFOLLOW))
             continue;
         if (S_ISREG(there.st_mode) && ((!temporary_only && matches(patterns, prefix, *name, "")) ||
                                        matches(patterns, prefix, *name, ".[0-9]*-[0-9]*.tmp"))) {
-            const bool gone = yk_fs_remove(fd, *name, 0) == 0;
+            const bool gone = yk_sys->remove(fd, *name, 0) == 0;
             removed += gone;
             failed = gone ? failed : errno;
         } else if (S_ISDIR(there.st_mode) && matches(patterns, prefix, *name, "/")) {
@@ -278,7 +278,7 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix, boo
             removed += clear(inner, patterns, below, temporary_only);
             failed = errno ? errno : failed;
             yk_fs_close(inner);
-            removed += !temporary_only && yk_fs_remove(fd, *name, AT_REMOVEDIR) == 0;
+            removed += !temporary_only && yk_sys->remove(fd, *name, AT_REMOVEDIR) == 0;
         }
     }
     yk_fs_list_free(names);

@@ -76,7 +76,7 @@ static int open_temp(int directory, const char *name, mode_t mode, char **temp_o
             errno = ENOMEM;
             return -1;
         }
-        int fd = yk_fs_open(directory, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        int fd = yk_sys->open(directory, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (fd >= 0)
             return fd;
         int error = errno;
@@ -93,7 +93,7 @@ static int open_temp(int directory, const char *name, mode_t mode, char **temp_o
 static bool is_regular(const yk_file *f)
 {
     struct stat there;
-    if (yk_fs_stat(f->directory, f->name, &there, AT_SYMLINK_NOFOLLOW) || S_ISREG(there.st_mode))
+    if (yk_sys->stat(f->directory, f->name, &there, AT_SYMLINK_NOFOLLOW) || S_ISREG(there.st_mode))
         return true;
     errno = S_ISLNK(there.st_mode) ? ELOOP : EEXIST;
     return false;
@@ -103,7 +103,7 @@ static bool is_regular(const yk_file *f)
 static bool is_special(const yk_file *f)
 {
     struct stat there;
-    return f->directory == AT_FDCWD && !yk_fs_stat(AT_FDCWD, f->name, &there, 0) && !S_ISREG(there.st_mode);
+    return f->directory == AT_FDCWD && !yk_sys->stat(AT_FDCWD, f->name, &there, 0) && !S_ISREG(there.st_mode);
 }
 
 static yk_status open_file(const char *dir, const char *name, bool append, mode_t mode, yk_file **out)
@@ -117,9 +117,9 @@ static yk_status open_file(const char *dir, const char *name, bool append, mode_
     if (dir && !is_regular(f))
         f->fd = -1;
     else if (append)
-        f->fd = yk_fs_open(f->directory, f->name, common | O_CREAT | O_APPEND | O_NOFOLLOW, mode);
+        f->fd = yk_sys->open(f->directory, f->name, common | O_CREAT | O_APPEND | O_NOFOLLOW, mode);
     else if (is_special(f))
-        f->fd = yk_fs_open(f->directory, f->name, common, 0);
+        f->fd = yk_sys->open(f->directory, f->name, common, 0);
     else
         f->fd = open_temp(f->directory, f->name, mode, &f->temp);
     if (f->fd < 0) {
@@ -165,7 +165,7 @@ static yk_status fail_again(const yk_file *f)
 static int write_all(int fd, const char *p, size_t size)
 {
     while (size > 0) {
-        const ssize_t n = yk_fs_write(fd, p, size);
+        const ssize_t n = yk_sys->write(fd, p, size);
         if (n < 0 && errno != EINTR)
             return -1;
         p += n > 0 ? n : 0;
@@ -261,14 +261,14 @@ static yk_status finish(yk_file *f)
 {
     yk_status st = yk_file_flush(f);
     /* A pipe or a terminal cannot be synced (EINVAL); only files that are renamed into place need it. */
-    if (!st && f->temp && yk_fs_sync(f->fd))
+    if (!st && f->temp && yk_sys->sync(f->fd))
         st = fail(f, "cannot write");
     int closed = yk_fs_close(f->fd);
     f->fd = -1;
     if (!st && closed && errno != EINTR)
         st = fail(f, "cannot write");
     if (!st && f->temp) {
-        if (yk_fs_rename(f->directory, f->temp, f->directory, f->name))
+        if (yk_sys->rename(f->directory, f->temp, f->directory, f->name))
             return fail(f, "cannot rename the finished file into place");
         free(f->temp);
         f->temp = NULL;
@@ -289,7 +289,7 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
         yk_fs_close(f->fd);
     }
     if (f->temp)
-        yk_fs_remove(f->directory, f->temp, 0);
+        yk_sys->remove(f->directory, f->temp, 0);
     file_free(f);
     return st;
 }

@@ -97,7 +97,7 @@ static void write_owner(int fd, const owner *o)
     const int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nsince %s\nboot %s\nstart %llu\n", o->pid,
                            o->host, o->since, o->boot, (unsigned long long)o->start);
     /* With locks, only the message needs this text. Without locks, it is read back to decide who owns the directory. */
-    if (yk_fs_truncate(fd, 0) || yk_fs_write(fd, text, (size_t)n) != n)
+    if (yk_sys->truncate(fd, 0) || yk_sys->write(fd, text, (size_t)n) != n)
         return;
 }
 
@@ -115,7 +115,7 @@ static const char *read_line(const char *text, const char *label, char *out, siz
 static void read_owner(int fd, owner *out)
 {
     char text[512], pid[24];
-    const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
+    const ssize_t n = yk_sys->read(fd, text, sizeof text - 1);
     text[n > 0 ? n : 0] = '\0';
     *out = (owner){0};
     uint64_t number;
@@ -133,7 +133,7 @@ static void read_owner(int fd, owner *out)
 static bool is_foreign(int fd)
 {
     char text[4];
-    const ssize_t n = yk_fs_read(fd, text, sizeof text);
+    const ssize_t n = yk_sys->read(fd, text, sizeof text);
     return n > 0 && text[0] && memcmp(text, "pid ", (size_t)n);
 }
 
@@ -158,7 +158,7 @@ static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
 /* 0: free, or taken by this call; EAGAIN: held by another owner; ENOTSUP: no locks on this file system; else the error. */
 static int try_lock(int fd, bool take)
 {
-    const int error = yk_fs_lock(fd, take);
+    const int error = yk_sys->lock(fd, take);
     switch (error) {
     case ENOLCK:
     case ENOSYS:
@@ -250,8 +250,8 @@ bool yk_lock_covers(const yk_lock *lock, const char *dir)
 {
     struct stat held, there;
     const int fd = yk_dir_open(dir, NULL);
-    const bool same = fd >= 0 && !yk_fs_stat(lock->fd, "", &held, AT_EMPTY_PATH) &&
-                      !yk_fs_stat(fd, name, &there, AT_SYMLINK_NOFOLLOW) && held.st_dev == there.st_dev &&
+    const bool same = fd >= 0 && !yk_sys->stat(lock->fd, "", &held, AT_EMPTY_PATH) &&
+                      !yk_sys->stat(fd, name, &there, AT_SYMLINK_NOFOLLOW) && held.st_dev == there.st_dev &&
                       held.st_ino == there.st_ino;
     yk_fs_close(fd);
     return same;
@@ -261,7 +261,7 @@ void yk_lock_release(yk_lock *lock)
 {
     if (!lock)
         return;
-    if (yk_fs_truncate(lock->fd,
+    if (yk_sys->truncate(lock->fd,
                        0)) /* on failure the file names an owner that has ended, which is harmless */
         errno = 0;
     yk_fs_close(lock->fd);

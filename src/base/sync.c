@@ -22,7 +22,7 @@ int yk_thread_start(yk_thread *t, void *(*run)(void *context), void *context)
 {
     const yk_clock *clock = yk__thread_clock;
     sigset_t all, before;
-    *t = (yk_thread){.run = run, .context = context, .fs = yk_fs_get(), .log = yk_log_get()};
+    *t = (yk_thread){.run = run, .context = context, .fs = yk_sys, .log = yk_log_get()};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int e = clock ? clock->start(clock->self, t) : pthread_create(&t->thread, NULL, yk__thread_main, t);

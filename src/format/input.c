@@ -440,14 +440,14 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
     struct stat s;
     yk_status st = YK_OK;
     const int fd =
-        yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not wait for a FIFO */
-    if (fd < 0 || yk_fs_stat(fd, "", &s, AT_EMPTY_PATH))
+        yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not wait for a FIFO */
+    if (fd < 0 || yk_sys->stat(fd, "", &s, AT_EMPTY_PATH))
         st = fail_path(path, errno);
     else if (!S_ISREG(s.st_mode))
         st = yk_fail(YK_EDATA, "%s: is %s", path, S_ISDIR(s.st_mode) ? "a directory" : "not a regular file");
     else if (s.st_size == 0)
         st = yk_fail(YK_EDATA, "%s: is empty", path);
-    else if (!(*map_out = yk_fs_map(fd, *size_out = (size_t)s.st_size)))
+    else if (!(*map_out = yk_sys->map(fd, *size_out = (size_t)s.st_size)))
         st = yk_fail(YK_ESYSTEM, "%s: cannot map %zu bytes: %s", path, *size_out, strerror(errno));
     yk_fs_close(fd);
     return st;

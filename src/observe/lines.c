@@ -57,10 +57,10 @@ static bool map(const char *run_dir, const char *name, contents *out)
     const int fd = yk_open_in(run_dir, name, O_RDONLY | O_NONBLOCK);
     if (fd < 0)
         return false;
-    bool ok = yk_fs_stat(fd, "", &there, AT_EMPTY_PATH) == 0;
+    bool ok = yk_sys->stat(fd, "", &there, AT_EMPTY_PATH) == 0;
     if (ok && there.st_size > 0) {
         out->size = (size_t)there.st_size;
-        ok = (out->data = yk_fs_map(fd, out->size)) != NULL;
+        ok = (out->data = yk_sys->map(fd, out->size)) != NULL;
     }
     const int error = errno;
     yk_fs_close(fd);

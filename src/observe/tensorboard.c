@@ -193,7 +193,7 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
         yk_events_session_end(b->events[0], !strcmp(o->state, "done")); /* an error is kept */
     for (int i = 0; i < b->n; i++) {
         if (o->unchanged && !b->used)
-            yk_fs_remove(AT_FDCWD, yk_events_path(b->events[i]), 0);
+            yk_sys->remove(AT_FDCWD, yk_events_path(b->events[i]), 0);
         st = yk_events_close(b->events[i], st);
     }
     free(b);

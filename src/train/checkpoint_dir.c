@@ -54,7 +54,7 @@ static void remove_checkpoint(int top, const char *run_dir, const char *name)
     removed += yk_dir_clear(fd, rest);
     why = why ? why : errno;
     yk_fs_close(fd);
-    if (yk_fs_remove(top, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+    if (yk_sys->remove(top, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return;
     const bool foreign = !why && (errno == ENOTEMPTY || errno == EEXIST);
     why = why ? why : errno;
@@ -70,13 +70,13 @@ static void move_aside(int top, const char *run_dir, const char *from, const cha
 {
     struct stat there;
     char other[64];
-    if (yk_fs_stat(top, from, &there, AT_SYMLINK_NOFOLLOW))
+    if (yk_sys->stat(top, from, &there, AT_SYMLINK_NOFOLLOW))
         return;
     for (int i = 1; i < 1000; i++) {
         snprintf(other, sizeof other, "%s.old-%d", name, i);
-        if (yk_fs_stat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
+        if (yk_sys->stat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
-        if (yk_fs_rename(top, from, top, other) == 0)
+        if (yk_sys->rename(top, from, top, other) == 0)
             yk_warn("%s/%s/%s has the name of a new checkpoint: renamed to %s", run_dir, top_name, name,
                     other);
         return;
@@ -94,14 +94,14 @@ static size_t list_steps(int top, bool links, uint64_t **out)
 {
     size_t n = 0, cap = 0;
     uint64_t *step = NULL;
-    char **names = top < 0 ? NULL : yk_fs_list(top);
+    char **names = top < 0 ? NULL : yk_sys->list(top);
     for (char **at = names; at && *at; at++) {
         const char *name = *at;
         uint64_t s;
         struct stat there;
         const char *end = yk_digits_after("step-", name, UINT64_MAX, &s);
         if (!end || *end ||
-            (!links && (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
+            (!links && (yk_sys->stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
             continue;
         if (!YK_RESERVE(step, cap, n + 1, "checkpoints"))
             step[n++] = s;
@@ -134,15 +134,15 @@ static void remove_old(int top, const char *run_dir, uint64_t newest, uint64_t b
 static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
 {
     struct stat info;
-    int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not block on a FIFO */
-    if (fd < 0 || yk_fs_stat(fd, "", &info, AT_EMPTY_PATH) || !S_ISREG(info.st_mode)) {
+    int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not block on a FIFO */
+    if (fd < 0 || yk_sys->stat(fd, "", &info, AT_EMPTY_PATH) || !S_ISREG(info.st_mode)) {
         int e = fd < 0 ? errno : EINVAL;
         yk_fs_close(fd);
         return yk_fail_path(path, "cannot open", e);
     }
     *size_out = (uint64_t)info.st_size;
     *crc_out = 0;
-    void *p = info.st_size ? yk_fs_map(fd, (size_t)info.st_size) : NULL;
+    void *p = info.st_size ? yk_sys->map(fd, (size_t)info.st_size) : NULL;
     const int error = errno;
     yk_fs_close(fd);
     if (!p && info.st_size)
@@ -188,8 +188,8 @@ static const char *find_damage(const char *directory)
     char line[LINE], text[1024], *path = yk__path("%s/DONE", directory);
     if (!path)
         return "out of memory";
-    const int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
-    const ssize_t n = fd < 0 ? 0 : yk_fs_read(fd, text, sizeof text - 1);
+    const int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    const ssize_t n = fd < 0 ? 0 : yk_sys->read(fd, text, sizeof text - 1);
     free(path);
     if (fd < 0)
         return no_done;
@@ -217,10 +217,10 @@ static char *named_by(const char *file)
     uint64_t step;
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
     const int fd =
-        strcmp(name, "best") ? -1 : yk_fs_open(AT_FDCWD, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+        strcmp(name, "best") ? -1 : yk_sys->open(AT_FDCWD, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd < 0)
         return NULL;
-    const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
+    const ssize_t n = yk_sys->read(fd, text, sizeof text - 1);
     yk_fs_close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *end = yk_digits_after("step-", text, UINT64_MAX, &step);
@@ -270,8 +270,8 @@ yk_status yk__checkpoint_begin(const char *run_dir)
 static bool replaces(int top, const char *name)
 {
     struct stat there;
-    return yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(there.st_mode) &&
-           yk_fs_exchange(top, saving_name, name) == 0;
+    return yk_sys->stat(top, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(there.st_mode) &&
+           yk_sys->exchange(top, saving_name, name) == 0;
 }
 
 /* .saving becomes step-N. */
@@ -281,16 +281,16 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
     snprintf(name, sizeof name, "step-%" PRIu64, step);
     const bool replaced = replaces(top, name);
     if (!replaced &&
-        yk_fs_rename(top, saving_name, top, name)) { /* not every file system can exchange names */
+        yk_sys->rename(top, saving_name, top, name)) { /* not every file system can exchange names */
         remove_checkpoint(top, run_dir, name);
         move_aside(top, run_dir, name, name);
-        if (yk_fs_rename(top, saving_name, top, name))
+        if (yk_sys->rename(top, saving_name, top, name))
             return yk_fail_path(path, "cannot rename the new checkpoint to this path", errno);
     }
-    if (yk_fs_sync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF) {
+    if (yk_sys->sync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF) {
         const yk_status st = yk_fail_in(run_dir, top_name, "cannot sync the directory", errno);
         if (replaced) /* the caller removes .saving */
-            yk_fs_exchange(top, saving_name, name);
+            yk_sys->exchange(top, saving_name, name);
         return st;
     }
     if (replaced) {
@@ -404,7 +404,7 @@ bool yk__checkpoint_is_complete(const char *run_dir, uint64_t step)
 bool yk__is_model_file(const char *path)
 {
     struct stat there;
-    return yk_fs_stat(AT_FDCWD, path, &there, 0) == 0 && S_ISREG(there.st_mode);
+    return yk_sys->stat(AT_FDCWD, path, &there, 0) == 0 && S_ISREG(there.st_mode);
 }
 
 /* As yk__checkpoint_require(), of a directory that has no best checkpoint or is not asked for it. */
@@ -414,12 +414,12 @@ static yk_status require_newest(const char *option, const char *dir, char **path
     yk_status st = yk_checkpoint_find(dir, path_out);
     if (st || *path_out)
         return st;
-    if (yk_fs_stat(AT_FDCWD, dir, &there, 0))
+    if (yk_sys->stat(AT_FDCWD, dir, &there, 0))
         return yk_fail(YK_EUSAGE, "%s%s: cannot read: %s", option, dir, strerror(errno));
     uint64_t *step;
     const size_t n = steps_in(dir, &step);
     char *model = yk__path("%s/" YK__MODEL_FILE, dir), *newest = NULL;
-    if (model && yk_fs_stat(AT_FDCWD, model, &there, 0) == 0)
+    if (model && yk_sys->stat(AT_FDCWD, model, &there, 0) == 0)
         newest = yk__path("%s", dir);
     else if (n)
         newest = step_path(dir, step[0]);

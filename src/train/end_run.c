@@ -321,7 +321,7 @@ void yk_summary_save_lost(const yk_config *c, yk_result *r, time_t since)
 {
     struct stat config;
     char *path = yk__path("%s/config.ini", r->run_dir);
-    const bool ours = path && yk_fs_stat(AT_FDCWD, path, &config, 0) == 0 && config.st_mtime >= since;
+    const bool ours = path && yk_sys->stat(AT_FDCWD, path, &config, 0) == 0 && config.st_mtime >= since;
     free(path);
     if (!ours) /* the directory holds an older run, or none */
         return;

@@ -56,7 +56,7 @@ static yk_status check_entry(int fd, const char *dir, const char *below, const c
 {
     struct stat there;
     char name[NAME_MAX + 32];
-    if (yk_fs_stat(fd, entry, &there, AT_SYMLINK_NOFOLLOW) || (there.st_mode & S_IFMT) == kind)
+    if (yk_sys->stat(fd, entry, &there, AT_SYMLINK_NOFOLLOW) || (there.st_mode & S_IFMT) == kind)
         return YK_OK;
     snprintf(name, sizeof name, "%s%s", below, entry);
     return yk_fail_in(dir, name, "cannot be used", S_ISLNK(there.st_mode) ? ELOOP : EEXIST);
@@ -66,7 +66,7 @@ static yk_status check_entries(const char *dir)
 {
     yk_status st = YK_OK;
     const int fd = yk_dir_open(dir, NULL), saving = yk_dir_open(dir, "checkpoints");
-    char **names = fd < 0 ? NULL : yk_fs_list(fd), directory[NAME_MAX + 2];
+    char **names = fd < 0 ? NULL : yk_sys->list(fd), directory[NAME_MAX + 2];
     for (char **name = names; !st && name && *name; name++) {
         snprintf(directory, sizeof directory, "%s/", *name);
         for (const char *const *pattern = locked; !st && *pattern; pattern++)
@@ -137,7 +137,7 @@ yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out)
         snprintf(number, sizeof number, "-%d", n);
         if (!dir)
             return YK_ESYSTEM;
-        const bool made = yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0;
+        const bool made = yk_sys->make_dir(AT_FDCWD, dir, 0777) == 0;
         if (made)
             st = yk_dir_sync("runs"); /* the new directory survives a power failure */
         else if (errno != EEXIST)

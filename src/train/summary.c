@@ -217,9 +217,9 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps)
     char *text = NULL;
     struct stat there;
     const int fd = yk_open_in(run_dir, file, O_RDONLY | O_NONBLOCK);
-    if (fd >= 0 && !yk_fs_stat(fd, "", &there, AT_EMPTY_PATH) && S_ISREG(there.st_mode) &&
+    if (fd >= 0 && !yk_sys->stat(fd, "", &there, AT_EMPTY_PATH) && S_ISREG(there.st_mode) &&
         (text = calloc(1, (size_t)there.st_size + 1)) &&
-        yk_fs_read(fd, text, (size_t)there.st_size) != there.st_size)
+        yk_sys->read(fd, text, (size_t)there.st_size) != there.st_size)
         *text = '\0';
     yk_fs_close(fd);
     json_t *o = text ? json_loads(text, 0, NULL) : NULL;
@@ -248,11 +248,11 @@ yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run
 yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, const char *run_dir)
 {
     const int dir = yk_dir_open(run_dir, NULL);
-    const int fd = dir < 0 ? -1 : yk_fs_open(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    const int fd = dir < 0 ? -1 : yk_sys->open(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     struct stat there;
     yk_status st = YK_OK;
     if (fd < 0) {
-        st = dir >= 0 && yk_fs_stat(dir, file, &there, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
+        st = dir >= 0 && yk_sys->stat(dir, file, &there, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
     } else {
         char self[64], *all = to_json(c, r, true);
         snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
