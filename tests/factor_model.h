@@ -277,7 +277,7 @@ static inline void assert_is_near(yk_local *s, const reference *r, const yk_keym
         const yk_view raw = yk_local_raw(s, g).live;
         const float *array[] = {yk_local_table(s, g).w, raw.s[0], raw.s[1]};
         const size_t width = g == EMBEDDING ? WIDE : 1;
-        for (int a = 0; a < 1 + yk_local_rule(s, g)->slots; a++) {
+        for (int a = 0; a < 1 + yk_local_raw(s, g).rule->slots; a++) {
             double apart = 0.0, squares = 1e-12;
             for (size_t i = 0; i < floats_of[g]; i++) {
                 const size_t key = map && g != NETWORK ? yk_keymap_id(map, (uint32_t)(i / width)) : i / width;
@@ -290,7 +290,7 @@ static inline void assert_is_near(yk_local *s, const reference *r, const yk_keym
                 squares += want * want;
             }
             if (!(sqrt(apart / squares) < max))
-                fail_msg("%s, group %d (%s), array %d: %g apart", what, g, yk_local_rule(s, g)->name, a,
+                fail_msg("%s, group %d (%s), array %d: %g apart", what, g, yk_local_raw(s, g).rule->name, a,
                          sqrt(apart / squares));
         }
     }

@@ -29,7 +29,7 @@ static yk_local *store_of(yk_optim_kind kind, bool sparse, double l2, size_t n)
 
 static void copy_all(yk_local *from, yk_local *to)
 {
-    for (int a = 0; a <= yk_local_rule(from, 0)->slots; a++)
+    for (int a = 0; a <= yk_local_raw(from, 0).rule->slots; a++)
         memcpy(yk_copy_array(to, 0, a), yk_copy_array(from, 0, a), PARAMS * sizeof(float));
     if (yk_local_raw(from, 0).touched)
         memcpy(yk_local_raw(to, 0).touched, yk_local_raw(from, 0).touched, PARAMS * sizeof(uint32_t));
@@ -87,7 +87,7 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
     static float sum[3 * PARAMS]; /* of the deltas */
     static uint32_t used[PARAMS]; /* keys */
     size_t nused = 0;
-    const int arrays = 1 + yk_local_rule(table, 0)->slots;
+    const int arrays = 1 + yk_local_raw(table, 0).rule->slots;
     const uint64_t began = yk_local_steps(table);
     memset(sum, 0, sizeof sum);
     for (int w = 0; w < workers; w++) {
@@ -133,7 +133,7 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
 static void compare(yk_local *table, yk_local **own, int workers)
 {
     float largest = 0.0f;
-    for (int a = 0; a <= yk_local_rule(table, 0)->slots; a++) {
+    for (int a = 0; a <= yk_local_raw(table, 0).rule->slots; a++) {
         const float *have = a ? yk_copy_array(table, 0, a) : quiesced(table);
         for (size_t k = 0; k < PARAMS; k++) {
             double mean = 0.0;

@@ -173,7 +173,7 @@ static void assert_same_state(yk_local *a, const yk_keymap *map, yk_local *b)
             const size_t key = map && g != NETWORK ? yk_keymap_id(map, (uint32_t)(i / width)) : i / width;
             const size_t at = key * width + i % width;
             assert_true(from.live.w[at] == to.live.w[i]);
-            for (int k = 0; k < yk_local_rule(a, g)->slots; k++)
+            for (int k = 0; k < yk_local_raw(a, g).rule->slots; k++)
                 assert_true(from.live.s[k][at] == to.live.s[k][i]);
             if (from.touched)
                 assert_int_equal(from.touched[at], to.touched[i]);

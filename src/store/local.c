@@ -399,24 +399,15 @@ yk_status yk_local_resume(yk_local *s, int me)
     return atomic_load(&s->worker[me].finished) ? YK_OK : wait_for_slowest(s, me);
 }
 
-yk_local_state yk_local_raw(yk_local *s, int group)
+yk_local_state yk_local_raw(const yk_local *s, int group)
 {
-    return (yk_local_state){s->table[group].shared, s->table[group].touched};
-}
-
-const yk_optim_rule *yk_local_rule(const yk_local *s, int group)
-{
-    return s->table[group].rule;
+    const yk__table *t = &s->table[group];
+    return (yk_local_state){t->shared, t->touched, t->rule, &t->config.shape};
 }
 
 int yk_local_groups(const yk_local *s)
 {
     return s->ngroups;
-}
-
-const yk_group *yk_local_group_of(const yk_local *s, int group)
-{
-    return &s->table[group].config.shape;
 }
 
 void yk_local_restore(yk_local *s, uint64_t steps)

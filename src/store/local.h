@@ -126,12 +126,12 @@ typedef struct {
     yk_view live; /* weights, and the optimizer's state; [floats] each */
     /* [keys] the step up to which the decay of each weight is applied (local_decay.c), or NULL. */
     uint32_t *touched;
+    const yk_optim_rule *rule;
+    const yk_group *shape;
 } yk_local_state;
 
-yk_local_state yk_local_raw(yk_local *s, int group);
-const yk_optim_rule *yk_local_rule(const yk_local *s, int group);
+yk_local_state yk_local_raw(const yk_local *s, int group);
 int yk_local_groups(const yk_local *s);
-const yk_group *yk_local_group_of(const yk_local *s, int group);
 
 /* After the arrays were filled in (from a checkpoint, or by other processes): sets the step count. No worker may be in a
  * call. */

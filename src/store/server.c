@@ -46,7 +46,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->stale = !s->copy_steps && !s->rounds->close;
     int arrays[YK_MAX_GROUPS];
     for (int g = 0; g < s->plan->ngroups; g++) {
-        arrays[g] = 1 + (s->copy_steps ? yk_local_rule(config->table, g)->slots : 0);
+        arrays[g] = 1 + (s->copy_steps ? yk_local_raw(config->table, g).rule->slots : 0);
         s->immediate[g] = s->rounds->close && s->plan->group[g].staleness > 0;
         const yk_group piece = yk_group_piece(&config->group[g], s->me, &(size_t){0});
         s->rows = piece.keyed && piece.keys ? piece.keys : s->rows;

@@ -35,7 +35,7 @@ static bool array_of(const yk_server *s, yk_local *t, int server, int number, ar
         const yk_group *group = &s->config.group[g];
         const yk__key_list *read = s->parts_some && group->keyed ? &s->read[server] : NULL;
         uint32_t *touched = yk_local_raw(t, g).touched;
-        const int floats = 1 + (s->parts_some ? 0 : yk_local_rule(t, g)->slots),
+        const int floats = 1 + (s->parts_some ? 0 : yk_local_raw(t, g).rule->slots),
                   arrays = floats + (touched != NULL);
         if (number < arrays) {
             size_t begin;

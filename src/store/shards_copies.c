@@ -221,7 +221,7 @@ static void scale(const yk_shards *s, const yk__channel *c)
     /* the sums of a chunk are over all of its examples, which are usually those of the copy */
     const double norm = keys->squares_sum / fmax(1.0, (double)c->totals.examples);
     const float one = (float)(keys->squares_sum / fmax(1.0, (double)keys->entries));
-    const yk_view old = yk_local_raw(c->local, 0).live;
+    const yk_local_state old = yk_local_raw(c->local, 0);
     const yk_optim_share share = {.squares = keys->squares,
                                   .times = 1.0f,
                                   .less = one,
@@ -229,11 +229,11 @@ static void scale(const yk_shards *s, const yk__channel *c)
                                   .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->whole.batch),
                                   .steps = (float)c->totals.steps,
                                   .workers = copies_in_flight(s, c),
-                                  .state = {old.s[0], old.s[1]}};
+                                  .state = {old.live.s[0], old.live.s[1]}};
     yk_optim_config optim = s->whole.group[0].optim;
     optim.reductions = yk__reductions_of(c->status.flags);
     const yk_optim_step o = yk_optim_at(&optim, c->status.steps);
-    yk_local_rule(c->local, 0)->scale(&share, 0, keys->nkeys, c->current->value[0], keys->nkeys, &o);
+    old.rule->scale(&share, 0, keys->nkeys, c->current->value[0], keys->nkeys, &o);
 }
 
 /* Ends a round. */

@@ -28,19 +28,20 @@ static void add_array(yk_checkpoint_arrays *a, const yk_group *g, bool first, co
 static void name_optimizers(const yk_local *store, char *out, size_t size)
 {
     const int last = yk_local_groups(store) - 1;
-    const char *const first_name = yk_local_rule(store, 0)->name;
+    const char *const first_name = yk_local_raw(store, 0).rule->name;
     bool by_name = false, differs = false;
     for (int g = 1; g <= last; g++) {
-        const bool other = strcmp(yk_local_rule(store, g)->name, first_name) != 0;
+        const yk_local_state raw = yk_local_raw(store, g);
+        const bool other = strcmp(raw.rule->name, first_name) != 0;
         differs |= other;
-        by_name |= other && yk_local_group_of(store, g)->keyed;
+        by_name |= other && raw.shape->keyed;
     }
     snprintf(out, size, "%s", differs ? "" : first_name);
     for (int g = 0; by_name && g <= last; g++)
         snprintf(out + strlen(out), size - strlen(out), "%s%s=%s", g ? "," : "",
-                 yk_local_group_of(store, g)->name, yk_local_rule(store, g)->name);
+                 yk_local_raw(store, g).shape->name, yk_local_raw(store, g).rule->name);
     if (differs && !by_name)
-        snprintf(out, size, "keyed=%s,dense=%s", first_name, yk_local_rule(store, last)->name);
+        snprintf(out, size, "keyed=%s,dense=%s", first_name, yk_local_raw(store, last).rule->name);
 }
 
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out, bool decayed)
@@ -49,17 +50,15 @@ void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out, bool de
     out->n = 0;
     name_optimizers(store, out->optimizer, sizeof out->optimizer);
     for (int g = 0; g < groups; g++)
-        add_array(out, yk_local_group_of(store, g), g == 0, NULL,
+        add_array(out, yk_local_raw(store, g).shape, g == 0, NULL,
                   decayed ? yk_local_table(store, g).w : yk_local_raw(store, g).live.w, YK_DTYPE_F32);
     for (int g = 0; g < groups; g++) {
-        const yk_group *group = yk_local_group_of(store, g);
         const yk_local_state raw = yk_local_raw(store, g);
-        const yk_optim_rule *rule = yk_local_rule(store, g);
-        for (int i = 0; i < rule->slots; i++)
-            add_array(out, group, g == 0, rule->slot_name[i], raw.live.s[i], YK_DTYPE_F32);
+        for (int i = 0; i < raw.rule->slots; i++)
+            add_array(out, raw.shape, g == 0, raw.rule->slot_name[i], raw.live.s[i], YK_DTYPE_F32);
         if (raw.touched) { /* weights before pending decay is applied; the model file has them after it */
-            add_array(out, group, g == 0, "raw_weights", raw.live.w, YK_DTYPE_F32);
-            add_array(out, group, g == 0, "touched", raw.touched, YK_DTYPE_U32); /* remapped like floats */
+            add_array(out, raw.shape, g == 0, "raw_weights", raw.live.w, YK_DTYPE_F32);
+            add_array(out, raw.shape, g == 0, "touched", raw.touched, YK_DTYPE_U32); /* remapped like floats */
             out->array[out->n - 2].decay = out->array[out->n - 1].decay = true;
         }
     }

@@ -202,7 +202,7 @@ void yk__parameters_set(const yk_model *m, const yk_local_group *group, yk_local
     for (int g = 0; g < m->ngroups; g++) { /* ftrl derives the weights from its state */
         const yk_optim_step o = yk_optim_at(&group[g].optim, 0);
         const yk_local_state raw = yk_local_raw(store, g);
-        yk_optim_reconcile(yk_local_rule(store, g), &o, &raw.live, NULL, 0, yk_group_floats(&m->group[g]));
+        yk_optim_reconcile(raw.rule, &o, &raw.live, NULL, 0, yk_group_floats(&m->group[g]));
     }
     yk_local_restore(store, 0);
 }
