@@ -28,12 +28,12 @@ struct yk_team {
     _Alignas(YK_ALIGN) atomic_uint waiting;
     _Alignas(YK_ALIGN) atomic_int sleeping; /* workers in the kernel; 0: waking needs no system call */
     _Alignas(YK_ALIGN) atomic_bool stopped;
-    worker *worker; /* [n] */
     yk_status (*work)(void *, int);
     void *context;
     yk_mutex lock; /* protects the rest */
     yk_status status;
     char error[2048];
+    worker worker[]; /* [n] */
 };
 
 int yk_cores(void)
@@ -64,19 +64,14 @@ int yk_cores_for(size_t parts)
 
 yk_status yk_team_create(int workers, yk_team **out)
 {
-    yk_team *team = yk_alloc(1, sizeof *team, "the workers");
-    worker *list = yk_alloc((size_t)workers, sizeof *list, "the workers");
-    if (!team || !list) {
-        yk_free(team);
-        yk_free(list);
+    yk_team *team = yk_alloc(1, sizeof *team + (size_t)workers * sizeof *team->worker, "the workers");
+    if (!team)
         return YK_ESYSTEM;
-    }
     team->n = workers;
     team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_OVERSUBSCRIBED;
     team->seconds = HUGE_VAL;
-    team->worker = list;
     for (int i = 0; i < workers; i++)
-        list[i].team = team;
+        team->worker[i].team = team;
     yk_mutex_init(&team->lock);
     *out = team;
     return YK_OK;
@@ -92,7 +87,6 @@ void yk_team_free(yk_team *team)
     if (!team)
         return;
     yk_mutex_destroy(&team->lock);
-    yk_free(team->worker);
     yk_free(team);
 }
 

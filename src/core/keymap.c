@@ -65,9 +65,7 @@ static void put(yk_keymap *map, uint32_t key, uint32_t id)
     size_t mask = map->slots - 1, at = yk_keymap_slot_of(map, key);
     while (map->slot[at].key != UINT32_MAX)
         at = (at + 1) & mask;
-    map->slot[at] = (struct yk_keymap_slot){key, id};
-    map->key[map->nmoves] = key;
-    map->id[map->nmoves++] = id;
+    map->move[map->nmoves++] = map->slot[at] = (struct yk_keymap_slot){key, id};
 }
 
 /* The i-th key of the list gets id i. A key below n that is not in the list gets one of the ids that keys of the list freed
@@ -155,10 +153,9 @@ yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys
         out->slots *= 2;
     out->freq = yk_alloc(hot + 1, sizeof *out->freq, what);
     out->slot = yk_alloc(out->slots, sizeof *out->slot, what);
-    out->key = yk_alloc(2 * found + 1, sizeof *out->key, what);
-    out->id = yk_alloc(2 * found + 1, sizeof *out->id, what);
+    out->move = yk_alloc(2 * found + 1, sizeof *out->move, what);
     st = YK_ESYSTEM;
-    if (out->freq && out->slot && out->key && out->id) {
+    if (out->freq && out->slot && out->move) {
         memset(out->slot, 0xff, out->slots * sizeof *out->slot);
         for (uint32_t i = 0; i < hot; i++)
             out->freq[i] = list[i].weight / (float)sample->n;
@@ -175,8 +172,7 @@ void yk_keymap_fini(yk_keymap *map)
 {
     yk_free(map->freq);
     yk_free(map->slot);
-    yk_free(map->key);
-    yk_free(map->id);
+    yk_free(map->move);
     *map = (yk_keymap){0};
 }
 
@@ -214,26 +210,28 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
     return job.threads == 1 ? remap_part(&job, 0) : yk_team_once(job.threads, remap_part, &job);
 }
 
-/* array[to[i]] = old array[from[i]] for all moves. Every element that is written is also read. */
-static yk_status move(float *array, size_t width, const uint32_t *from, const uint32_t *to, size_t n)
+/* Every element that is written is also read. */
+static yk_status move(const yk_keymap *map, float *array, size_t width, bool to_keys)
 {
+    const struct yk_keymap_slot *m = map->move;
+    const size_t n = map->nmoves;
     float *old = malloc((n * width + 1) * sizeof *old);
     if (!old)
         return yk_fail_memory(n * width * sizeof *old, what);
     for (size_t i = 0; i < n; i++)
-        memcpy(old + i * width, array + from[i] * width, width * sizeof *old);
+        memcpy(old + i * width, array + (to_keys ? m[i].id : m[i].key) * width, width * sizeof *old);
     for (size_t i = 0; i < n; i++)
-        memcpy(array + to[i] * width, old + i * width, width * sizeof *old);
+        memcpy(array + (to_keys ? m[i].key : m[i].id) * width, old + i * width, width * sizeof *old);
     free(old);
     return YK_OK;
 }
 
 yk_status yk_keymap_restore(const yk_keymap *map, float *array, size_t width)
 {
-    return move(array, width, map->id, map->key, map->nmoves);
+    return move(map, array, width, true);
 }
 
 yk_status yk_keymap_apply(const yk_keymap *map, float *array, size_t width)
 {
-    return move(array, width, map->key, map->id, map->nmoves);
+    return move(map, array, width, false);
 }

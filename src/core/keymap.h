@@ -23,9 +23,8 @@ typedef struct {
     size_t slots; /* of the hash table below; 0: the identity */
     struct yk_keymap_slot {
         uint32_t key, id; /* key: UINT32_MAX: free */
-    } * slot;
+    } * slot, *move;      /* move: [nmoves] the same as a list */
     size_t nmoves;
-    uint32_t *key, *id; /* [nmoves] the same as a list */
 } yk_keymap;
 
 /* `all`, if not NULL: the other keys that occur in it follow the hot ones, so that the used part of the table is contiguous:
