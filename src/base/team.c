@@ -64,7 +64,7 @@ int yk_cores_for(size_t parts)
 
 yk_status yk_team_create(int workers, yk_team **out)
 {
-    yk_team *team = yk_alloc(1, sizeof *team + (size_t)workers * sizeof *team->worker, "the workers");
+    yk_team *team = yk_alloc(1, sizeof *team + (size_t)workers * sizeof(worker), "the workers");
     if (!team)
         return YK_ESYSTEM;
     team->n = workers;
@@ -224,7 +224,7 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
 
 yk_status yk_team_once(int threads, yk_status (*work)(void *context, int me), void *context)
 {
-    yk_team *team;
+    yk_team *team = NULL;
     yk_status st = yk_team_create(threads, &team);
     st = st ? st : yk_team_run(team, work, context);
     yk_team_free(team);
