@@ -90,7 +90,8 @@ static int opened(int parent, int fd)
  * errors here. */
 static int sync_dir(int fd)
 {
-    return yk_sys->sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF && errno != EROFS ? -1 : 0;
+    return yk_sys->sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF && errno != EROFS ? -1
+                                                                                                       : 0;
 }
 
 /* Creates a directory, which then survives a power failure. Not an error if it exists. */

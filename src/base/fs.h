@@ -26,8 +26,8 @@ typedef struct {
     int (*stat)(int dir, const char *path, struct stat *s, int flags);         /* fstatat() */
     int (*make_dir)(int dir, const char *path, mode_t mode);                   /* mkdirat() */
     int (*rename)(int from_dir, const char *from, int to_dir, const char *to); /* renameat() */
-    int (*exchange)(int dir, const char *a, const char *b);                    /* renameat2(): RENAME_EXCHANGE */
-    int (*remove)(int dir, const char *path, int flags);                       /* unlinkat() */
+    int (*exchange)(int dir, const char *a, const char *b); /* renameat2(): RENAME_EXCHANGE */
+    int (*remove)(int dir, const char *path, int flags);    /* unlinkat() */
     void *(*map)(int fd, size_t size); /* mmap() of a whole file, read-only; NULL: errno */
     int (*unmap)(void *at, size_t size);
     /* The names in an open directory except . and .., in any order, terminated by NULL; NULL: errno. */

@@ -262,7 +262,7 @@ void yk_lock_release(yk_lock *lock)
     if (!lock)
         return;
     if (yk_sys->truncate(lock->fd,
-                       0)) /* on failure the file names an owner that has ended, which is harmless */
+                         0)) /* on failure the file names an owner that has ended, which is harmless */
         errno = 0;
     yk_fs_close(lock->fd);
     free(lock);

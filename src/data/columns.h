@@ -111,7 +111,7 @@ typedef struct {
     size_t hashes;
     int32_t label;
     float weight;
-    float target;      /* regression: the label */
+    float target;       /* regression: the label */
     atomic_uchar *seen; /* yk_tabular.seen; NULL: not recorded */
 } yk_row;
 

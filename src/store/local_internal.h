@@ -71,17 +71,17 @@ struct yk__table {
     uint32_t width; /* floats per key */
     const yk_optim_rule *rule;
     const yk__table_ops *ops;
-    bool concurrent;                /* several workers update it at any time */
-    yk_view shared;                 /* w and s of the shared arrays, which follow the copies of all workers */
-    uint32_t hot;                   /* keys with copies */
-    size_t hot_pad;                 /* floats of a worker's copy */
-    uint64_t hot_lifetime;          /* steps between merges, at most; YK_ASYNC: no limit */
-    double hot_examples;            /* the same in examples */
-    uint32_t frequent;              /* keys whose gradients are summed in arrays (local_table.c); 0: none */
-    yk__hot_range *range; /* locks of hot keys, or of a linear model on dense data; NULL: no locks */
-    uint32_t *touched;    /* local_decay.c: [keys]; NULL: no lazy decay */
-    float *decayed;       /* local_decay.c: [floats] weights with their decay applied */
-    bool stale_rules;     /* local_stale.c: its rules apply if several gradients are in flight */
+    bool concurrent;       /* several workers update it at any time */
+    yk_view shared;        /* w and s of the shared arrays, which follow the copies of all workers */
+    uint32_t hot;          /* keys with copies */
+    size_t hot_pad;        /* floats of a worker's copy */
+    uint64_t hot_lifetime; /* steps between merges, at most; YK_ASYNC: no limit */
+    double hot_examples;   /* the same in examples */
+    uint32_t frequent;     /* keys whose gradients are summed in arrays (local_table.c); 0: none */
+    yk__hot_range *range;  /* locks of hot keys, or of a linear model on dense data; NULL: no locks */
+    uint32_t *touched;     /* local_decay.c: [keys]; NULL: no lazy decay */
+    float *decayed;        /* local_decay.c: [floats] weights with their decay applied */
+    bool stale_rules;      /* local_stale.c: its rules apply if several gradients are in flight */
     /* local_stale.c: some parameters of a network, [YK_SAMPLE] or [floats]; NULL: not needed. */
     size_t *sample;
     double squared_step; /* moving mean of the squared length of an unscaled step of it; 0: none yet */
@@ -178,7 +178,7 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to);
 
 /* local_replica.c */
 bool yk__replica_sums(const yk_local_config *c); /* gradients of all ranks, in every step */
-yk_status yk__replica_sum(yk_local *s, int me); /* the gradient of worker 0 becomes that sum */
+yk_status yk__replica_sum(yk_local *s, int me);  /* the gradient of worker 0 becomes that sum */
 /* Local SGD, after a step of this process: ends the round if it is over. */
 yk_status yk__replica_end_step(yk_local *s, int me, yk_action action, const yk_step_result *one,
                                yk_step_result *out);

@@ -27,7 +27,8 @@ typedef struct {
     } * batch;          /* [batches] */
     size_t pick_cap, batch_cap;
     yk_chunk part_keys; /* the keys of `copied` */
-    uint32_t *at;   /* [part_keys.nkeys] the indices of these keys in the request; not used if it has one part */
+    uint32_t
+        *at; /* [part_keys.nkeys] the indices of these keys in the request; not used if it has one part */
     size_t at_cap;
     uint32_t bias; /* the index of the bias in the request */
 } yk__part;
@@ -38,11 +39,11 @@ typedef struct {
     uint32_t number;
     uint64_t requested_at, bytes; /* ns; bytes of the answers; for the timeline */
     yk__part *part;               /* [threads of the channel] */
-    bool keys_found;                   /* yk__shards_find_keys() is done: `batches` .. `united` are valid */
+    bool keys_found;              /* yk__shards_find_keys() is done: `batches` .. `united` are valid */
     size_t batches;               /* of all parts */
     const yk_chunk *keys; /* to pull: a chunk of the data, those of the only part, or `united`; NULL: none */
-    yk_chunk keys_elsewhere;      /* the same keys, sorted by their owners in groups with another placement */
-    yk_chunk united;      /* the keys of several parts; without squares */
+    yk_chunk keys_elsewhere; /* the same keys, sorted by their owners in groups with another placement */
+    yk_chunk united;         /* the keys of several parts; without squares */
     uint32_t *elsewhere_at;  /* [nkeys] the index of each of these among `keys`; then scratch */
     size_t elsewhere_cap;
     yk_inbox *answer; /* [servers] messages, until the channel awaits them */
@@ -101,11 +102,11 @@ typedef struct {
     size_t cap[YK_MAX_GROUPS];
 
     /* copies */
-    yk_local *local;        /* NULL: none yet */
-    size_t capacity;        /* in keys */
-    bool answered;          /* the values for the next round have arrived */
-    bool training;          /* a round has begun */
-    uint64_t max;           /* steps of the round */
+    yk_local *local;            /* NULL: none yet */
+    size_t capacity;            /* in keys */
+    bool answered;              /* the values for the next round have arrived */
+    bool training;              /* a round has begun */
+    uint64_t max;               /* steps of the round */
     const yk_chunk *next_chunk; /* of the batches in the next request */
     yk_merger scratch;
 } yk__channel;
@@ -115,8 +116,9 @@ typedef struct {
     /* its leases */
     _Alignas(YK_ALIGN) atomic_int pending; /* 1: a lease was requested */
     bool ready, idle;
-    yk__down lease;   /* the last one */
-    uint32_t lease_incarnation; /* the incarnation of this process when the current lease of the feed was granted */
+    yk__down lease; /* the last one */
+    uint32_t
+        lease_incarnation; /* the incarnation of this process when the current lease of the feed was granted */
 
     /* The last batch that was announced. Empty: there are no more, or none for now. */
     _Alignas(YK_ALIGN) yk_batch batch;
@@ -124,10 +126,10 @@ typedef struct {
     bool announced; /* `batch` is not used yet */
 
     /* gradients */
-    yk_batch now;  /* of this step, as it was announced */
-    bool keys_found;    /* the keys of `batch` are found */
-    bool taken;    /* `now` is already the batch of the next step: push() has sent its keys */
-    bool answered; /* clock() has waited for the answer of the next pull */
+    yk_batch now;    /* of this step, as it was announced */
+    bool keys_found; /* the keys of `batch` are found */
+    bool taken;      /* `now` is already the batch of the next step: push() has sent its keys */
+    bool answered;   /* clock() has waited for the answer of the next pull */
     yk_grad grad;
     float *sum[YK_MAX_GROUPS]; /* keyed groups: the gradient, [keys][width] */
     size_t cap[YK_MAX_GROUPS];

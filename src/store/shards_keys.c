@@ -194,7 +194,7 @@ static yk_status sort_part(yk_shards *s, yk__channel *c, yk__part *p, yk_merger 
     if (only)
         remap(p, number, p->part_keys.nkeys);
     return YK_RESERVE(p->at, p->at_cap, only ? 1 : p->part_keys.nkeys + 1, "the keys of a batch") ? YK_ESYSTEM
-                                                                                              : YK_OK;
+                                                                                                  : YK_OK;
 }
 
 /* Stage 1: the keys of all parts on server k. */
@@ -206,8 +206,8 @@ static yk_status merge_keys(const yk__request *a, int threads, int k, yk_merger 
     yk_status st = yk_merger_reserve(m, max);
     for (const yk__part *p = a->part; !st && p < a->part + threads; p++)
         if (p->batches)
-            yk_merger_slots(m, p->part_keys.row + p->part_keys.begin[k], p->part_keys.begin[k + 1] - p->part_keys.begin[k],
-                            p->at + p->part_keys.begin[k]);
+            yk_merger_slots(m, p->part_keys.row + p->part_keys.begin[k],
+                            p->part_keys.begin[k + 1] - p->part_keys.begin[k], p->at + p->part_keys.begin[k]);
     return st;
 }
 
@@ -254,8 +254,8 @@ static yk_status find_elsewhere(const yk_shards *s, yk__request *a)
     for (uint32_t k = 0; k < servers; k++)
         for (uint32_t i = a->keys->begin[k]; i < a->keys->begin[k + 1]; i++)
             key[i] = (uint32_t)yk__key_of(a->keys->row[i], k, servers);
-    yk_status st =
-        yk__chunk_sort(&a->keys_elsewhere, &(yk_merger){.n = n, .key = key}, NULL, s->owners[1].n, UINT32_MAX);
+    yk_status st = yk__chunk_sort(&a->keys_elsewhere, &(yk_merger){.n = n, .key = key}, NULL, s->owners[1].n,
+                                  UINT32_MAX);
     for (uint32_t i = 0; !st && i < n; i++)
         a->elsewhere_at[key[i]] = i;
     return st;

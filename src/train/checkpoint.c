@@ -58,7 +58,8 @@ void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out, bool de
             add_array(out, raw.shape, g == 0, raw.rule->slot_name[i], raw.live.s[i], YK_DTYPE_F32);
         if (raw.touched) { /* weights before pending decay is applied; the model file has them after it */
             add_array(out, raw.shape, g == 0, "raw_weights", raw.live.w, YK_DTYPE_F32);
-            add_array(out, raw.shape, g == 0, "touched", raw.touched, YK_DTYPE_U32); /* remapped like floats */
+            add_array(out, raw.shape, g == 0, "touched", raw.touched,
+                      YK_DTYPE_U32); /* remapped like floats */
             out->array[out->n - 2].decay = out->array[out->n - 1].decay = true;
         }
     }

@@ -134,7 +134,8 @@ static void remove_old(int top, const char *run_dir, uint64_t newest, uint64_t b
 static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
 {
     struct stat info;
-    int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not block on a FIFO */
+    int fd =
+        yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not block on a FIFO */
     if (fd < 0 || yk_sys->stat(fd, "", &info, AT_EMPTY_PATH) || !S_ISREG(info.st_mode)) {
         int e = fd < 0 ? errno : EINVAL;
         yk_fs_close(fd);

@@ -124,7 +124,8 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
     out->over = batch.n == 0;
     for (size_t i = 0; i < batch.n; i++) {
         if (!((double)loss[i] <= yk__max_loss(t)))
-            return yk__diverged(t, "the training loss", (double)loss[i], w->store->ops->steps(w->store, w->me) + i);
+            return yk__diverged(t, "the training loss", (double)loss[i],
+                                w->store->ops->steps(w->store, w->me) + i);
         state->period_loss += (double)loss[i];
         out->loss += (double)loss[i];
     }
