@@ -224,30 +224,6 @@ YK_ALWAYS_INLINE float lane_sum(yk_vf v)
 #endif
 }
 
-#if defined(__AVX512F__)
-/* d(j) += sum of the lanes of sum[j], j < n <= 8. Each adds in the order of lane_sum(); together they need half the steps. */
-YK_ALWAYS_INLINE void add_row(float *d, int n, const yk_vf *sum)
-{
-    __m512 v[8];
-    YK_UNROLLED
-    for (int j = 0; j < 8; j++)
-        v[j] = j < n ? (__m512)sum[j] : _mm512_setzero_ps();
-    YK_UNROLLED
-    for (int j = 0; j < 8; j += 2) /* halves */
-        v[j] = _mm512_add_ps(_mm512_shuffle_f32x4(v[j], v[j + 1], 0x44),
-                             _mm512_shuffle_f32x4(v[j], v[j + 1], 0xee));
-    YK_UNROLLED
-    for (int j = 0; j < 8; j += 4) /* quarters */
-        v[j] = _mm512_add_ps(_mm512_shuffle_f32x4(v[j], v[j + 2], 0x88),
-                             _mm512_shuffle_f32x4(v[j], v[j + 2], 0xdd));
-    __m512 s = _mm512_add_ps(_mm512_shuffle_ps(v[0], v[4], 0x44), _mm512_shuffle_ps(v[0], v[4], 0xee));
-    s = _mm512_add_ps(s, _mm512_permute_ps(s, 0xb1));
-    s = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0), s);
-    const __mmask16 there = (__mmask16)((1 << n) - 1);
-    _mm512_mask_storeu_ps(d, there, _mm512_add_ps(_mm512_maskz_loadu_ps(there, d), s));
-}
-#endif
-
 /* D(m + i, k + j) += sum of the lanes of sum[i][j]. */
 YK_ALWAYS_INLINE void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k, yk_vf sum[OM][OK])
 {
@@ -270,12 +246,6 @@ YK_ALWAYS_INLINE void add_sums(const yk_block_outer *w, int om, int ok, size_t m
 #else
     YK_UNROLLED
     for (int i = 0; i < om; i++) {
-#if defined(__AVX512F__)
-        if (ok > 1) {
-            add_row(w->d + ((int64_t)m + i) * w->d_m + (int64_t)k, ok, sum[i]);
-            continue;
-        }
-#endif
         YK_UNROLLED
         for (int j = 0; j < ok; j++)
             w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(sum[i][j]);

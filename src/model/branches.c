@@ -214,31 +214,6 @@ static void load(void *context, const yk__pass *ctx, size_t first)
     }
 }
 
-/* The gradient of the loss with respect to the output; forward() computes the loss. */
-static void loss_gradient(void *context, const yk__pass *ctx, size_t first)
-{
-    enum { FEW = 3 }; /* logistic() rounds differently for fewer examples */
-    const yk_workspace *w = context;
-    const int last = w->m->net->nedges - 1;
-    const size_t left = w->batch->n - first, max = ctx->blocks * YK_LANES, n = left < max ? left : max;
-    float *d = ctx->dx[last], few[FEW];
-    uint32_t pick[FEW];
-    if (ctx->thread)
-        return;
-    for (size_t i = 0; i < n; i++)
-        w->z[first + i] += ctx->x[last][i];
-    yk_batch b = yk_batch_part(w->batch, first, n);
-    const bool pad = n < FEW && ctx->in_chunk > 0; /* one thread has all examples of the chunk in one call */
-    for (size_t i = 0; pad && i < FEW; i++) {
-        pick[i] = b.pick[i < n ? i : 0];
-        few[i] = w->z[first + (i < n ? i : 0)];
-    }
-    b.pick = pad ? pick : b.pick;
-    b.n = pad ? FEW : b.n;
-    yk_loss_batch(w->m->model.loss, pad ? few : w->z + first, &b, d);
-    memset(d + n, 0, (max - n) * sizeof *d);
-}
-
 static void input_gradient(void *context, const yk__pass *ctx, size_t first)
 {
     const yk_workspace *w = context;
@@ -284,7 +259,7 @@ static yk_status create_network(yk_workspace *w, size_t max_batch)
     if (st)
         return st;
     w->branch =
-        yk__net_connect(w->net, &(yk__branch_hooks){load, loss_gradient, input_gradient, finish_wave, w});
+        yk__net_connect(w->net, &(yk__branch_hooks){load, input_gradient, finish_wave, w, w->z, w->err});
     w->pool = w->branch.pool;
     w->rows = yk_arena_alloc(&w->memory, w->branch.division.wave * YK_LANES,
                              m->net->model.shape.dim * sizeof(float), "the input of a network");
@@ -350,12 +325,12 @@ static yk_thread_pool *pool_of(const yk_workspace *w)
     return w->parts.used > 1 ? w->pool : NULL;
 }
 
-/* z and err of the batch; with `training`, also the keys, and the gradient of the network and its input. */
-static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_batch *b, bool training,
-                                 double *loss)
+/* The loss and `err` of the batch. p: NULL when training; then also the keys, and the gradient of the network and its input. */
+static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_batch *b, float *p, double *loss)
 {
     const yk__branches *m = w->m;
     const uint32_t bias = yk_model_bias(&m->model, b);
+    const bool training = !p;
     w->view = v;
     w->batch = w->entries = b;
     w->training = training;
@@ -370,13 +345,11 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
     if (st)
         return st;
     if (m->net)
-        yk__net_pass(w->net, b, v[m->net_group].w, training, NULL);
-    const size_t chunk = m->net ? w->branch.division.chunk * YK_LANES : b->n;
-    *loss = 0.0;
-    for (size_t at = 0; at < b->n; at += chunk) { /* in the order of one thread */
-        const yk_batch some = yk_batch_part(b, at, b->n - at < chunk ? b->n - at : chunk);
-        *loss += yk_loss_batch(m->model.loss, w->z + at, &some, w->err + at);
-    }
+        *loss = yk__net_pass(w->net, b, v[m->net_group].w, training, p);
+    else
+        *loss = yk_loss_batch(m->model.loss, w->z, b, w->err);
+    for (size_t i = 0; p && !m->net && i < b->n; i++)
+        p[i] = b->raw ? w->z[i] : m->model.loss->link(w->z[i]);
     return YK_OK;
 }
 
@@ -425,7 +398,7 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
     const yk__branches *m = w->m;
     const uint32_t bias = yk_model_bias(model, b);
     *out = (yk_grad){.examples = b->n};
-    if ((out->status = forward(w, v, b, true, &out->loss)))
+    if ((out->status = forward(w, v, b, NULL, &out->loss)))
         return;
     out->pool = pool_of(w);
     if (m->nkeyed)
@@ -447,12 +420,11 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
 static void predict(const yk_model *model, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
-    double sum;
-    (void)forward(w, v, b, false, &sum); /* only the keys need memory */
+    double sum = 0.0;
+    (void)model;
+    (void)forward(w, v, b, p, &sum); /* only the keys need memory */
     if (loss)
         *loss += sum;
-    for (size_t i = 0; i < b->n; i++)
-        p[i] = b->raw ? w->z[i] : model->loss->link(w->z[i]);
 }
 
 static yk_workspace *network(yk_workspace *w)

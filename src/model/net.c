@@ -102,8 +102,11 @@ static yk_status create_net(const char *name, const char *list, size_t begin, si
     if (!net)
         return YK_ESYSTEM;
     net->is_branch = is_branch;
-    net->model = (yk_model){
-        .ops = &yk_net_ops, .shape = *shape, .outputs = one ? 1 : shape->classes, .bias_key = UINT32_MAX};
+    net->model = (yk_model){.ops = &yk_net_ops,
+                            .shape = *shape,
+                            .loss = shape->loss,
+                            .outputs = one ? 1 : shape->classes,
+                            .bias_key = UINT32_MAX};
     yk_status st = yk__net_parse(net, name, list, begin, end);
     if (!st && (shape->dim == 0 || yk__edge_size(&net->edge[0]) != shape->dim))
         st = yk_fail(YK_EDATA, "rows of %zu columns are not images of %zu x %zu x %zu", shape->dim,
@@ -329,19 +332,19 @@ yk__branch_net yk__net_connect(yk_workspace *w, const yk__branch_hooks *hooks)
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     (void)m;
-    yk__net_pass(w, b, v->w, true, NULL);
+    const double loss = yk__net_pass(w, b, v->w, true, NULL);
     if (v->in_flight > 1)
         damp(w, v->in_flight);
-    *out = (yk_grad){.examples = b->n, .loss = w->loss, .group = {{.dense = w->grad}}, .pool = w->pool};
+    *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}, .pool = w->pool};
 }
 
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
     (void)m;
-    yk__net_pass(w, b, v->w, false, p);
+    const double sum = yk__net_pass(w, b, v->w, false, p);
     if (loss)
-        *loss += w->loss;
+        *loss += sum;
 }
 
 static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out)

@@ -266,15 +266,17 @@ typedef struct {
 
 /* ---- a network as a branch of another model (branches.h) ---- */
 
-/* What the other model provides. `first` is the number of the first example of ctx->blocks blocks in the batch. All threads of
- * a group call each function; a barrier follows. */
+/* What the other model provides: its own margins, and where the derivatives of the loss of the sum of both are stored. `first` is
+ * the number of the first example of ctx->blocks blocks in the batch. All threads of a group call each function; a barrier
+ * follows. */
 typedef struct {
-    void (*load)(void *context, const yk__pass *ctx, size_t first); /* fills edge 0 */
-    void (*loss)(void *context, const yk__pass *ctx, size_t first); /* fills the gradient of the last edge */
+    void (*load)(void *context, const yk__pass *ctx, size_t first);           /* fills edge 0 */
     void (*input_gradient)(void *context, const yk__pass *ctx, size_t first); /* reads that of edge 0 */
     /* All threads, after input_gradient() of n examples from `first` on: those of a chunk or wave. */
     void (*finish)(void *context, int me, size_t first, size_t n);
     void *context;
+    const float *z; /* [max_batch] */
+    float *err;     /* [max_batch] */
 } yk__branch_hooks;
 
 /* The layers in the part [begin, end) of the list. shape: one row of `channels` values. */
@@ -291,7 +293,7 @@ typedef struct {
 /* From now on, the passes of this workspace of a network call the hooks. */
 yk__branch_net yk__net_connect(yk_workspace *work, const yk__branch_hooks *hooks);
 
-/* net_pass.c: a pass over a batch. p: see predict() in model.h; may be NULL. */
-void yk__net_pass(yk_workspace *work, const yk_batch *batch, const float *params, bool training, float *p);
+/* net_pass.c: a pass over a batch. p: see predict() in model.h; may be NULL. Returns the sum of the losses. */
+double yk__net_pass(yk_workspace *work, const yk_batch *batch, const float *params, bool training, float *p);
 
 #endif

@@ -30,15 +30,21 @@ static yk__pass context_of(yk_workspace *w, int me)
                       .team = g->team};
 }
 
-/* The same for a block of a network with one output. */
-static double compute_points(const yk_workspace *w, const float *z, size_t first, size_t n, float *err)
+/* The same for a block of a network with one output, to which another model may add its margins. */
+static double compute_points(const yk_workspace *w, const float *out, size_t first, size_t n, float *err)
 {
+    float z[YK_LANES];
     const yk_loss *loss = w->net->model.loss;
     const yk_batch b = yk_batch_part(w->batch, first, n);
+    for (size_t i = 0; i < n; i++)
+        z[i] = w->hooks.z ? w->hooks.z[first + i] + out[i] : out[i];
     for (size_t i = 0; w->p && i < n; i++)
         w->p[first + i] = b.raw ? z[i] : loss->link(z[i]);
     memset(err, 0, YK_LANES * sizeof *err);
-    return yk_loss_batch(loss, z, &b, err);
+    const double sum = yk_loss_batch(loss, z, &b, err);
+    if (w->hooks.err)
+        memcpy(w->hooks.err + first, err, n * sizeof *err);
+    return sum;
 }
 
 /* The loss and its gradient. */
@@ -119,10 +125,7 @@ static void run_stages(yk_workspace *w, yk__pass *ctx, size_t first, progress *p
         w->layer[i].ops->run(&w->layer[i], ctx, false);
         end_stage(ctx, p, yk__slot_forward(i));
     }
-    if (hooks->loss)
-        hooks->loss(hooks->context, ctx, first);
-    else
-        compute_loss(w, ctx, first);
+    compute_loss(w, ctx, first);
     end_stage(ctx, p, yk__slot_loss(net));
     add_lap(p, &w->forward_ns);
     for (int i = net->nlayers - 1; w->training && i >= 0; i--)
@@ -198,7 +201,7 @@ static void pass(void *workspace, int me, int all)
         if (w->hooks.finish && w->training)
             w->hooks.finish(w->hooks.context, me, at * YK_LANES,
                             last ? w->batch->n - at * YK_LANES : n * YK_LANES);
-        for (size_t b = 0; !w->hooks.loss && me == 0 && b < n; b++)
+        for (size_t b = 0; me == 0 && b < n; b++)
             w->loss += w->block_loss[b];
         add_lap(&p, &w->backward_ns);
         if (team && !last)
@@ -215,7 +218,7 @@ static void all_ready(yk_workspace *w)
     }
 }
 
-void yk__net_pass(yk_workspace *w, const yk_batch *batch, const float *params, bool training, float *p)
+double yk__net_pass(yk_workspace *w, const yk_batch *batch, const float *params, bool training, float *p)
 {
     w->batch = batch;
     w->params = params;
@@ -228,4 +231,5 @@ void yk__net_pass(yk_workspace *w, const yk_batch *batch, const float *params, b
     yk_thread_pool_run(w->pool, pass, w);
     if (w->division.by_blocks && w->training && w->batch->n)
         all_ready(w);
+    return w->loss;
 }

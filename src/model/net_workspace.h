@@ -27,7 +27,7 @@ struct yk_workspace {
     _Atomic uint64_t forward_ns, backward_ns; /* of one training pass in eight; another thread reads them */
     int threads;                              /* groups * size */
     yk_thread_pool *pool;                     /* owned: these threads; NULL: one */
-    yk__branch_hooks hooks;                   /* load is NULL: the network is the whole model */
+    yk__branch_hooks hooks;                   /* zeros: the network is the whole model */
     /* the current pass */
     const yk_batch *batch;
     const float *params;
