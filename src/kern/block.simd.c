@@ -165,22 +165,20 @@ YK_ALWAYS_INLINE void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t 
     {                                                                                                        \
         tile_rows(w, nr, m, m_end, p, k_begin, k_end);                                                       \
     }
-TILES(pixels_all, NR)
-TILES(pixels_3, NR > 3 ? 3 : 1)
-TILES(pixels_2, NR > 2 ? 2 : 1)
 TILES(pixels_1, 1)
+TILES(pixels_2, NR > 2 ? 2 : NR)
+TILES(pixels_3, NR > 3 ? 3 : NR)
+TILES(pixels_4, NR)
 
 static void tiles(const yk_block_mul *w, size_t m, size_t m_end, size_t p, size_t p_end, size_t k_begin,
                   size_t k_end)
 {
-    for (; p + NR <= p_end; p += NR)
-        pixels_all(w, m, m_end, p, k_begin, k_end);
-    if (p_end - p == 3)
-        pixels_3(w, m, m_end, p, k_begin, k_end);
-    else if (p_end - p == 2)
-        pixels_2(w, m, m_end, p, k_begin, k_end);
-    else if (p_end - p == 1)
-        pixels_1(w, m, m_end, p, k_begin, k_end);
+    static void (*const pixels[])(const yk_block_mul *, size_t, size_t, size_t, size_t,
+                                  size_t) = {NULL, pixels_1, pixels_2, pixels_3, pixels_4};
+    for (size_t n; p < p_end; p += n) {
+        n = p_end - p < NR ? p_end - p : NR;
+        pixels[n](w, m, m_end, p, k_begin, k_end);
+    }
 }
 
 /* Chooses the order of tiles so that arrays too large for a cache are read and written once, in memory order. The sums do not
@@ -307,25 +305,20 @@ YK_ALWAYS_INLINE void outer_terms(const yk_block_outer *w, int om, size_t m, siz
     {                                                                                                        \
         outer_terms(w, om, m, k, k_end, p, p_end);                                                           \
     }
-ROWS(rows_all, OM)
-ROWS(rows_3, OM > 3 ? 3 : 1)
-ROWS(rows_2, OM > 2 ? 2 : 1)
 ROWS(rows_1, 1)
+ROWS(rows_2, OM > 2 ? 2 : OM)
+ROWS(rows_3, OM > 3 ? 3 : OM)
+ROWS(rows_4, OM)
 
 static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end)
 {
-    for (size_t i = 0; i < yk_block_pieces(w->p); i++) {
-        const size_t p = yk_block_piece(w->p, i), p_end = yk_block_piece(w->p, i + 1);
-        size_t m = m_begin;
-        for (; m + OM <= m_end; m += OM)
-            rows_all(w, m, k_begin, k_end, p, p_end);
-        if (m_end - m == 3)
-            rows_3(w, m, k_begin, k_end, p, p_end);
-        else if (m_end - m == 2)
-            rows_2(w, m, k_begin, k_end, p, p_end);
-        else if (m_end - m == 1)
-            rows_1(w, m, k_begin, k_end, p, p_end);
-    }
+    static void (*const rows[])(const yk_block_outer *, size_t, size_t, size_t, size_t,
+                                size_t) = {NULL, rows_1, rows_2, rows_3, rows_4};
+    for (size_t i = 0; i < yk_block_pieces(w->p); i++)
+        for (size_t m = m_begin, n; m < m_end; m += n) {
+            n = m_end - m < OM ? m_end - m : OM;
+            rows[n](w, m, k_begin, k_end, yk_block_piece(w->p, i), yk_block_piece(w->p, i + 1));
+        }
 }
 
 /* Several rows at a time: within a row, each addition waits for the previous one. */

@@ -246,7 +246,7 @@ static int threads_of(const yk_model *model, size_t max_batch)
 {
     const yk__branches *m = (const yk__branches *)model;
     const int threads = model->shape.threads > 1 ? model->shape.threads : 1;
-    const size_t most = max_batch / MIN_ROWS > 1 && m->nkeyed ? max_batch / MIN_ROWS : 1;
+    const size_t most = max_batch / MIN_ROWS > 1 ? max_batch / MIN_ROWS : 1;
     if (m->net)
         return yk_net_ops.threads(&m->net->model, max_batch);
     return (size_t)threads < most ? threads : (int)most;
@@ -307,16 +307,15 @@ static YK_RACY void add_margins(yk_workspace *w, size_t begin, size_t end)
 static void begin_pass(void *workspace, int me, int all)
 {
     yk_workspace *w = workspace;
-    const bool keys = w->training && w->m->nkeyed;
     size_t begin, end;
     yk__key_parts_rows(&w->parts, me, &begin, &end);
-    if (keys)
+    if (w->training)
         yk__key_parts_sort(&w->parts, me);
     if (!w->copies || all > 1)
         add_margins(w, begin, end);
-    if (keys && all > 1)
+    if (w->training && all > 1)
         yk_team_barrier(yk_thread_pool_team(w->pool), me);
-    if (keys)
+    if (w->training)
         yk__key_parts_find(&w->parts, me);
 }
 
@@ -334,12 +333,12 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
     w->view = v;
     w->batch = w->entries = b;
     w->training = training;
-    w->copies = training && m->nkeyed && v->shared;
+    w->copies = training && v->shared;
     w->bias = bias == UINT32_MAX ? 0.0f : v->w[yk_view_at(v, bias)];
     const bool all = m->net || 4 * b->n >= (size_t)w->parts.threads * MIN_ROWS;
     yk__key_parts_begin(&w->parts, b, all ? w->parts.threads : 1);
     yk_thread_pool_run(pool_of(w), begin_pass, w);
-    yk_status st = training && m->nkeyed ? reserve_gradients(w) : YK_OK;
+    yk_status st = training ? reserve_gradients(w) : YK_OK;
     if (!st && w->copies && w->parts.used == 1 && !(st = use_copies(w)))
         add_margins(w, 0, b->n);
     if (st)
@@ -401,17 +400,13 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
     if ((out->status = forward(w, v, b, NULL, &out->loss)))
         return;
     out->pool = pool_of(w);
-    if (m->nkeyed)
-        yk_thread_pool_run(out->pool, add_gradients, w);
-    else
-        out->group[0] =
-            (yk_group_grad){.rows = *b, .err = w->err, .bias = bias != UINT32_MAX, .bias_key = bias};
-    if (m->nkeyed && bias != UINT32_MAX)
+    yk_thread_pool_run(out->pool, add_gradients, w);
+    if (bias != UINT32_MAX)
         add_bias(w, bias);
     for (int i = 0; i < m->nkeyed; i++)
         out->group[m->table[i].group] =
             (yk_group_grad){.pairs = &w->pairs[i], .read = w->copies ? w->keyed[i].read : NULL};
-    if (m->nkeyed && m->linear && w->copies && w->parts.used == 1)
+    if (m->linear && w->copies && w->parts.used == 1)
         out->status = order_by_line(w, &out->group[0]);
     if (m->net)
         out->group[m->net_group].dense = w->branch.grad;

@@ -41,7 +41,7 @@ typedef struct {
     int ntables;
     yk__vectors table[YK__MAX_TABLES + 1]; /* the last one is that of linear, with one float per key */
     bool linear;
-    int nkeyed; /* ntables + linear; 0: only linear, whose gradient is the rows of the batch */
+    int nkeyed; /* ntables + linear */
     int nfm;
     int fm[YK__MAX_BRANCHES]; /* table of each fm branch */
     int embed;                /* table of the network's input; -1: there is no network */

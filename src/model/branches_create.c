@@ -38,7 +38,7 @@ static yk_status add_groups(yk__branches *m)
     const size_t dim = o->shape.dim;
     const bool bias = m->linear && o->shape.bias;
     const uint64_t keys = dim + bias;
-    m->nkeyed = m->ntables ? m->ntables + m->linear : 0;
+    m->nkeyed = m->ntables + m->linear;
     if (m->nkeyed + (m->net != NULL) > YK_MAX_GROUPS)
         return yk_fail(YK_EUSAGE, "--model: too many embedding tables: let branches share one with name=v");
     o->bias_key = bias ? (uint32_t)dim : UINT32_MAX;

@@ -20,7 +20,6 @@
 #include "observe/observe_internal.h"
 
 #include "base/number.h"
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,13 +103,8 @@ struct yk__tensorboard {
  * an attribute of the node. */
 static void name_node(const yk_layer_line *line, int number, char name[48], char op[24])
 {
-    int n = 0;
-    while (isalnum((unsigned char)line->text[n]) && n < 23)
-        n++;
-    const char *text = n ? line->text : "layer";
-    n = n ? n : 5;
-    snprintf(op, 24, "%.*s", n, text);
-    snprintf(name, 48, "%.*s_%d", n, text, number);
+    snprintf(op, 24, "%.*s", (int)strcspn(line->text, " :"), line->text);
+    snprintf(name, 48, "%s_%d", op, number);
 }
 
 static yk_status write_graph(yk_observer *o, yk_events *e)
