@@ -62,6 +62,27 @@ static wire w_floats(bool packed, size_t n, const float *v)
     return list;
 }
 
+typedef struct {
+    const char *name[YK_EXAMPLE_FEATURES]; /* all NULL: the usual names, without fields */
+    yk_example_rules rules;
+} form;
+
+static yk_status decode_row(const uint8_t *p, size_t n, yk_key_space keys, const form *names, yk_rows *rows)
+{
+    static const form usual_names = {{"label", "index", "value"}, {.value_needed = false}};
+    static const char *const options[] = {"label", "index", "value", "field"};
+    yk_feature f[YK_EXAMPLE_FEATURES] = {{.name = NULL}};
+    names = names ? names : &usual_names;
+    for (int i = 0; i < YK_EXAMPLE_FEATURES; i++)
+        f[i] = (yk_feature){.name = names->name[i], .option = options[i]};
+    yk_status st = yk_example_find(p, n, f, YK_EXAMPLE_FEATURES);
+    if (st)
+        return st;
+    st = yk_example_row(f, keys, &names->rules, rows);
+    yk_features_fini(f, YK_EXAMPLE_FEATURES);
+    return st;
+}
+
 /* Decodes from a block of exactly n + 8 bytes, so that the sanitizer detects reads beyond it. */
 static yk_status decode(const wire *features, uint64_t limit, yk_rows *rows)
 {
@@ -71,7 +92,7 @@ static yk_status decode(const wire *features, uint64_t limit, yk_rows *rows)
     assert_non_null(p);
     memcpy(p, example.p, example.n);
     memset(p + example.n, 0xff, 8);
-    yk_status st = yk_example_decode(p, example.n, (yk_key_space){.features = limit}, NULL, rows);
+    yk_status st = decode_row(p, example.n, (yk_key_space){.features = limit}, NULL, rows);
     free(p);
     return st;
 }
@@ -82,7 +103,7 @@ static yk_status decode_hashed(const wire *features, yk_rows *rows)
     w_bytes(&example, 1, features->p, features->n);
     uint8_t p[4096] = {0};
     memcpy(p, example.p, example.n);
-    return yk_example_decode(p, example.n, (yk_key_space){.features = 1 << 20, .hash = true}, NULL, rows);
+    return decode_row(p, example.n, (yk_key_space){.features = 1 << 20, .hash = true}, NULL, rows);
 }
 
 static const int64_t three[3] = {5, 300, 33762577};
@@ -288,7 +309,7 @@ static void example_survives_any_damage(void **state)
         uint8_t *p = malloc(cut + 8);
         memcpy(p, buffer, cut);
         memset(p + cut, 0x80, 8);
-        assert_int_equal(yk_example_decode(p, cut, (yk_key_space){0}, NULL, &rows), YK_EDATA);
+        assert_int_equal(decode_row(p, cut, (yk_key_space){0}, NULL, &rows), YK_EDATA);
         free(p);
     }
     uint8_t *p = malloc(n + 8);
@@ -297,7 +318,7 @@ static void example_survives_any_damage(void **state)
             memcpy(p, buffer, n);
             memset(p + n, 0x80, 8);
             p[at] ^= (uint8_t)change;
-            yk_status st = yk_example_decode(p, n, (yk_key_space){0}, NULL, &rows);
+            yk_status st = decode_row(p, n, (yk_key_space){0}, NULL, &rows);
             assert_true(st == YK_OK || st == YK_EDATA);
             yk_rows_clear(&rows);
         }
@@ -331,7 +352,7 @@ static void example_round_trips(void **state)
         memcpy(exact, buffer, size);
         memset(exact + size, 0xff, 8);
         yk_rows_clear(&rows);
-        assert_int_equal(yk_example_decode(exact, size, (yk_key_space){0}, NULL, &rows), YK_OK);
+        assert_int_equal(decode_row(exact, size, (yk_key_space){0}, NULL, &rows), YK_OK);
         assert_int_equal(yk_rows_entries(&rows, 0), n);
         assert_int_equal(rows.label[0], n % 2);
         assert_memory_equal(rows.index, index, n * sizeof *index);
@@ -345,20 +366,21 @@ static void example_round_trips(void **state)
     yk_rows_fini(&rows);
 }
 
-static yk_status decode_named(const wire *features, const yk_example_names *names, yk_rows *rows)
+static yk_status decode_named(const wire *features, const form *names, yk_rows *rows)
 {
     wire example = {.n = 0};
     w_bytes(&example, 1, features->p, features->n);
     uint8_t p[4096] = {0};
     memcpy(p, example.p, example.n);
-    return yk_example_decode(p, example.n, (yk_key_space){0}, names, rows);
+    return decode_row(p, example.n, (yk_key_space){0}, names, rows);
 }
 
 static void example_with_other_names(void **state)
 {
     (void)state;
-    static const yk_example_names names = {
-        .label = "click", .index = "user/ids", .value = "w", .field = "columns"};
+    static const form names = {{"click", "user/ids", "w", "columns"}, {.value_needed = true}},
+                      needed = {{"click", "user/ids", "w", "columns"},
+                                {.value_needed = true, .field_needed = true}};
     static const int64_t one = 1, fields[3] = {0, 65535, 7}, large[3] = {0, 65536, 7};
     yk_rows rows;
     yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
@@ -377,7 +399,6 @@ static void example_with_other_names(void **state)
         assert_int_equal(decode_named(&f, &names, &rows), YK_OK);
         assert_three(&rows, 1);
         assert_null(rows.field);
-        const yk_example_names needed = {"click", "user/ids", "w", "columns", true};
         assert_int_equal(decode_named(&f, &needed, &rows), YK_EDATA);
         assert_non_null(strstr(yk_error(), "'columns' is missing"));
         wire c = w_ints(packed, 3, fields), wrong = w_ints(packed, 3, large), few = w_ints(packed, 2, fields);
@@ -402,7 +423,7 @@ static void example_with_other_names(void **state)
 static void example_fields_round_trip(void **state)
 {
     (void)state;
-    static const yk_example_names names = {.field = "field"};
+    static const form names = {.name = {"label", "index", "value", "field"}};
     static const uint32_t index[] = {1, 1, 300};
     static const uint16_t field[] = {2, 500, 0};
     uint8_t *buffer = NULL;
@@ -410,7 +431,7 @@ static void example_fields_round_trip(void **state)
     yk_rows rows;
     yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
     assert_int_equal(yk_example_encode(1, index, NULL, field, 3, &buffer, &cap, &n), YK_OK);
-    assert_int_equal(yk_example_decode(buffer, n, (yk_key_space){0}, &names, &rows), YK_OK);
+    assert_int_equal(decode_row(buffer, n, (yk_key_space){0}, &names, &rows), YK_OK);
     assert_int_equal(rows.start[1], 3);
     assert_memory_equal(rows.index, index, sizeof index);
     assert_memory_equal(rows.field, field, sizeof field);

@@ -324,21 +324,27 @@ static void features_are_found(void **state)
     p = put_feature(p, "c", 2, "12345678", 8);
     p = put_feature(p, "a", 1, "second", 6);
     size_t n = (size_t)(put_field(record, 1, features, (size_t)(p - features)) - record);
-    yk_feature f[4] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d", .kind = YK_FEATURE_INTS}};
-    assert_int_equal(yk_example_find(record, n, f, 4), YK_OK);
+    yk_feature f[5] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}, {.name = "a"}};
+    int64_t number;
+    assert_int_equal(yk_example_find(record, n, f, 5), YK_OK);
     assert_int_equal(f[0].kind, YK_FEATURE_BYTES);
-    assert_int_equal(f[0].count, 1);
+    assert_int_equal(yk_feature_one(&f[0], YK_FEATURE_BYTES, NULL), YK_OK);
     assert_int_equal(f[0].size, 6);
     assert_memory_equal(f[0].bytes, "second", 6);
     assert_int_equal(f[1].kind, YK_FEATURE_INTS);
-    assert_int_equal(f[1].count, 2);
-    assert_int_equal(f[1].number, 300);
+    assert_int_equal(yk_feature_count(&f[1]), 2);
+    assert_int_equal(yk_feature_one(&f[1], YK_FEATURE_INTS, &number), YK_EDATA);
     assert_int_equal(f[2].kind, YK_FEATURE_FLOATS);
-    assert_int_equal(f[2].count, 2);
+    assert_int_equal(yk_feature_count(&f[2]), 2);
     assert_int_equal(f[3].kind, YK_FEATURE_NONE);
-    for (size_t cut = 1; cut < n; cut++)
-        assert_int_equal(yk_example_find(record, cut, f, 4), YK_EDATA);
-    assert_int_equal(yk_example_find(record, 0, f, 4), YK_OK); /* an empty message is valid */
+    assert_int_equal(f[4].size, 6); /* the same name again */
+    yk_features_fini(f, 5);
+    for (size_t cut = 1; cut < n; cut++) {
+        yk_feature again[1] = {{.name = "b"}};
+        assert_int_equal(yk_example_find(record, cut, again, 1), YK_EDATA);
+    }
+    yk_feature none[1] = {{.name = "b"}};
+    assert_int_equal(yk_example_find(record, 0, none, 1), YK_OK); /* an empty message is valid */
 }
 
 static void put_records(const char *path, size_t n, int damaged, uint8_t last_label)

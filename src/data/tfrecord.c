@@ -25,19 +25,22 @@
 #include "data/image_options.h"
 #include "format/example.h"
 #include <math.h>
+#include <string.h>
 
 #define MAX_CLASSES 65536
 #define PROBED      16 /* records that are tried to find a good one */
 
+/* Of sparse rows, of both, and of images. */
+enum { WEIGHT = YK_EXAMPLE_FEATURES, TARGET, OF_ROWS, CLASS = OF_ROWS, ENCODED, IMAGE, FEATURES };
+
 typedef struct {
     yk_source base;
     yk_key_space keys;
-    yk_example_names names;
+    yk_feature feature[FEATURES]; /* names */
+    yk_example_rules rules;
     bool images; /* the records are images */
     yk_image_form form;
     int64_t first_class;
-    const char *image_name;      /* NULL: the usual names */
-    const char *weight, *target; /* names of features; NULL: none */
 } tfr_source;
 
 typedef struct {
@@ -49,60 +52,36 @@ typedef struct {
 
 /* ---- images */
 
-enum { ENCODED, IMAGE, CLASS, LABEL, NFEATURES };
-
-static yk_status find_features(const tfr_source *s, const uint8_t *record, size_t n,
-                               const yk_feature **picture_out, const yk_feature **label_out,
-                               yk_feature f[NFEATURES])
+static const yk_feature *picture_of(const yk_feature f[FEATURES])
 {
-    static const char *const names[NFEATURES] = {"image/encoded", "image", "image/class/label", "label"};
-    for (int i = 0; i < NFEATURES; i++) {
-        const char *given = i < CLASS ? s->image_name : s->names.label;
-        f[i] = (yk_feature){.name = given ? given : names[i]};
-    }
-    yk_status st = yk_example_find(record, n, f, NFEATURES);
-    *picture_out = &f[f[ENCODED].kind ? ENCODED : IMAGE];
-    *label_out = &f[f[CLASS].kind ? CLASS : LABEL];
-    return st;
-}
-
-static yk_status check_feature(const yk_feature *f, yk_feature_kind kind, const char *missing)
-{
-    if (f->kind == YK_FEATURE_NONE)
-        return yk_fail(YK_EDATA, "the feature '%s' is missing", missing);
-    if (f->kind != kind)
-        return yk_fail(YK_EDATA, "the feature '%s' is not a list of %s", f->name,
-                       kind == YK_FEATURE_INTS ? "int64" : "bytes");
-    if (f->count != 1)
-        return yk_fail(YK_EDATA, "the feature '%s' has %zu values, not one", f->name, f->count);
-    return YK_OK;
+    return &f[f[IMAGE].kind && !f[ENCODED].kind ? IMAGE : ENCODED];
 }
 
 static yk_status read_class(const tfr_source *s, const yk_feature *f, int32_t *out)
 {
-    int64_t max = (s->base.classes ? s->base.classes : MAX_CLASSES) - 1;
-    if (f->number < s->first_class || f->number - s->first_class > max)
-        return yk_fail(YK_EDATA, "the label %lld is not in the range %lld to %lld%s", (long long)f->number,
+    const int64_t max = (s->base.classes ? s->base.classes : MAX_CLASSES) - 1;
+    int64_t number;
+    yk_status st = yk_feature_one(f, YK_FEATURE_INTS, &number);
+    if (st)
+        return st;
+    if (number < s->first_class || number - s->first_class > max)
+        return yk_fail(YK_EDATA, "the label %lld is not in the range %lld to %lld%s", (long long)number,
                        (long long)s->first_class, (long long)(s->first_class + max),
                        s->base.classes ? " (options base and classes)" : "");
-    *out = (int32_t)(f->number - s->first_class);
+    *out = (int32_t)(number - s->first_class);
     return YK_OK;
 }
 
 /* Decodes the image of one record into a new row. YK_EDATA: yk_error() is the reason, without file and record. */
-static yk_status add_image(const tfr_source *s, yk_image_decoder *d, const uint8_t *record, size_t n,
+static yk_status add_image(const tfr_source *s, yk_image_decoder *d, const yk_feature f[FEATURES],
                            yk_rows *rows)
 {
-    yk_feature f[NFEATURES];
-    const yk_feature *image, *label;
+    const yk_feature *const image = picture_of(f),
+                            *const label =
+                                &f[f[YK_EXAMPLE_LABEL].kind && !f[CLASS].kind ? YK_EXAMPLE_LABEL : CLASS];
     int32_t class = 0;
-    yk_status st = find_features(s, record, n, &image, &label, f);
-    if (st ||
-        (st = check_feature(image, YK_FEATURE_BYTES, s->image_name ? s->image_name : "image/encoded")) ||
-        (!(s->names.unlabeled && !label->kind) &&
-         ((st = check_feature(label, YK_FEATURE_INTS,
-                              s->names.label ? s->names.label : "image/class/label")) ||
-          (st = read_class(s, label, &class)))))
+    yk_status st = yk_feature_one(image, YK_FEATURE_BYTES, NULL);
+    if (st || ((label->kind || !s->rules.unlabeled) && (st = read_class(s, label, &class))))
         return st;
     st = yk__image_add(d, image->bytes, image->size, &s->form, class, rows);
     if (st == YK_EDATA)
@@ -188,49 +167,57 @@ static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
     return st;
 }
 
-static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
+/* A weight, or a label that is a number. */
+static yk_status read_number(const yk_feature *f, bool target, bool needed, float *out)
 {
-    const tfr_source *s = (const tfr_source *)r->base.source;
-    if (!r->decoder) {
-        const yk_status st = yk_example_decode(rec->data, rec->size, s->keys, &s->names, rows);
-        return st || !s->base.by_position ? st : yk_positions_number_last(s->base.positions, rows);
-    }
-    return add_image(s, r->decoder, rec->data, rec->size, rows);
-}
-
-/* A feature with one number. */
-static yk_status read_number(const yk_feature *f, bool negative, float *out)
-{
-    *out = f->kind == YK_FEATURE_FLOATS ? f->real : (float)f->number;
+    int64_t number;
+    if (!f->name || (!f->kind && !needed))
+        return YK_OK;
     if (f->kind != YK_FEATURE_FLOATS && f->kind != YK_FEATURE_INTS)
         return yk_fail(YK_EDATA, "there is no number in the feature '%s'", f->name);
-    return f->count == 1 && isfinite(*out) && (negative || *out >= 0.0f)
-               ? YK_OK
-               : yk_fail(YK_EDATA, "'%s' is not one finite number%s", f->name,
-                         negative ? "" : " of at least 0");
+    const yk_status st = yk_feature_one(f, f->kind, &number);
+    if (st)
+        return st;
+    if (f->kind == YK_FEATURE_FLOATS)
+        memcpy(out, f->bytes, sizeof *out);
+    else
+        *out = (float)number;
+    return isfinite(*out) && (target || *out >= 0.0f) ? YK_OK
+                                                      : yk_fail(YK_EDATA, "'%s' is not one finite number%s",
+                                                                f->name, target ? "" : " of at least 0");
 }
 
-/* The same with a weight, or a label that is a number. */
-static yk_status decode_numbers(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
+static yk_status add_row(tfr_reader *r, const yk_feature f[FEATURES], yk_rows *rows)
 {
     const tfr_source *s = (const tfr_source *)r->base.source;
-    yk_feature f[2] = {{.name = s->weight ? s->weight : ""}, {.name = s->target ? s->target : ""}};
     float weight = 1.0f, target = 0.0f;
-    yk_status st = yk_example_find(rec->data, rec->size, f, 2);
-    const bool labeled = s->target && (f[1].kind || !s->base.options.unlabeled);
-    if (st || (s->weight && (st = read_number(&f[0], false, &weight))) ||
-        (labeled && (st = read_number(&f[1], true, &target))) || (st = decode(r, rec, rows)))
+    yk_status st = read_number(&f[WEIGHT], false, true, &weight);
+    if (st || (st = read_number(&f[TARGET], true, !s->base.options.unlabeled, &target)))
         return st;
-    if (s->weight && (st = yk_rows_set_weight(rows, weight)))
+    st = r->decoder ? add_image(s, r->decoder, f, rows) : yk_example_row(f, s->keys, &s->rules, rows);
+    if (!st && s->base.by_position && !r->decoder)
+        st = yk_positions_number_last(s->base.positions, rows);
+    if (!st && f[WEIGHT].name)
+        st = yk_rows_set_weight(rows, weight);
+    return st || !f[TARGET].name ? st : yk_rows_set_target(rows, target);
+}
+
+static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
+{
+    yk_feature f[FEATURES];
+    const size_t n = r->decoder ? FEATURES : OF_ROWS;
+    memcpy(f, ((const tfr_source *)r->base.source)->feature, sizeof f);
+    yk_status st = yk_example_find(rec->data, rec->size, f, n);
+    if (st)
         return st;
-    return s->target ? yk_rows_set_target(rows, target) : YK_OK;
+    st = add_row(r, f, rows);
+    yk_features_fini(f, n);
+    return st;
 }
 
 static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     tfr_reader *r = (tfr_reader *)reader;
-    const tfr_source *s = (const tfr_source *)reader->source;
-    const bool plain = !s->weight && !s->target;
     uint64_t end = r->base.range->end;
     size_t got = 0;
     yk_status st = YK_OK;
@@ -246,7 +233,7 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
             st = skip_fault(r, &rec);
         } else {
             r->records++;
-            st = plain ? decode(r, &rec, rows) : decode_numbers(r, &rec, rows);
+            st = decode(r, &rec, rows);
             if (!st)
                 got++;
             else if (st == YK_EDATA)
@@ -292,14 +279,19 @@ static yk_status probe(tfr_source *s, bool *found_out)
         return st;
     for (int i = 0; i < PROBED && !*found_out; i++) {
         yk_tfr rec;
-        yk_feature f[NFEATURES];
-        const yk_feature *image, *label;
+        yk_feature f[FEATURES];
+        memcpy(f, s->feature, sizeof f);
         if (yk_tfr_next(in, &rec) || (rec.kind != YK_TFR_RECORD && rec.kind != YK_TFR_BAD_DATA))
             break;
-        if (rec.kind != YK_TFR_RECORD || find_features(s, rec.data, rec.size, &image, &label, f) ||
-            image->kind != YK_FEATURE_BYTES || image->count != 1)
+        if (rec.kind != YK_TFR_RECORD || yk_example_find(rec.data, rec.size, f, FEATURES))
             continue;
+        const yk_feature *image = picture_of(f);
+        if (yk_feature_one(image, YK_FEATURE_BYTES, NULL)) {
+            yk_features_fini(f, FEATURES);
+            continue;
+        }
         st = s->form.height ? YK_OK : yk__image_form_like(image->bytes, image->size, &s->form);
+        yk_features_fini(f, FEATURES);
         *found_out = !st || st == YK_EUSAGE;
         if (st == YK_ESYSTEM)
             break;
@@ -352,28 +344,38 @@ static yk_status open_images(tfr_source *s)
 }
 
 /* ?label=NAME and the like. Without ?field=NAME, field numbers are read if they are wanted and there. */
-static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields, bool numbers)
+static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields)
 {
-    static const char *const keys[] = {"label", "index", "value", "field", "image", "weight"};
-    const char *name[6];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        name[i] = yk_spec_text(spec, keys[i]);
-        if (name[i] && !*name[i])
-            return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
+    static const struct {
+        const char *option, *usual;
+    } names[FEATURES] = {{"label", "label"},
+                         {"index", "index"},
+                         {"value", "value"},
+                         {"field", "field"},
+                         {"weight", NULL},
+                         {"label", NULL},
+                         {"label", "image/class/label"},
+                         {"image", "image/encoded"},
+                         {"image", "image"}};
+    yk_feature *const f = s->feature;
+    const bool unlabeled = s->base.options.unlabeled, numbers = s->base.options.numbers;
+    for (int i = 0; i < FEATURES; i++) {
+        const char *given = yk_spec_text(spec, names[i].option);
+        if (given && !*given)
+            return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text,
+                           names[i].option);
+        f[i].option = names[i].option;
+        f[i].name = given ? given : names[i].usual;
     }
-    s->names = (yk_example_names){
-        .label = name[0], .index = name[1], .value = name[2], .unlabeled = s->base.options.unlabeled};
-    if (fields) {
-        s->names.field = name[3] ? name[3] : "field";
-        s->names.field_needed = name[3];
-    }
-    s->image_name = name[4];
-    s->weight = s->base.options.unlabeled ? NULL : name[5];
-    if (numbers) { /* then the label need not be an integer: decode() finds none */
-        s->target = name[0] ? name[0] : "label";
-        s->names.label = "";
-        s->names.unlabeled = true;
-    }
+    s->rules = (yk_example_rules){.value_needed = yk_spec_text(spec, "value") != NULL,
+                                  .field_needed = fields && yk_spec_text(spec, "field"),
+                                  .unlabeled = unlabeled || numbers,
+                                  .nfields = s->base.fields};
+    f[YK_EXAMPLE_FIELD].name = fields ? f[YK_EXAMPLE_FIELD].name : NULL;
+    f[WEIGHT].name = unlabeled ? NULL : f[WEIGHT].name;
+    f[TARGET].name = numbers ? f[YK_EXAMPLE_LABEL].name : NULL;
+    if (numbers) /* then the label need not be an integer */
+        f[YK_EXAMPLE_LABEL].name = f[CLASS].name = NULL;
     return YK_OK;
 }
 
@@ -387,10 +389,9 @@ static yk_status tfr_open(yk_source *source)
     const bool fields = yk__spec_positions(source);
     source->fields = fields ? yk__spec_nfields(source) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
-    if (st || (st = name_features(s, spec, fields && !source->by_position, source->options.numbers)) ||
+    if (st || (st = name_features(s, spec, fields && !source->by_position)) ||
         (st = yk__file_blocks(source, block)))
         return st;
-    s->names.nfields = source->fields;
     source->kind = YK_ROWS_SPARSE;
     source->dim = (size_t)s->keys.features;
     return open_images(s);

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES = YK_FEATURE_BYTES, FLOATS = YK_FEATURE_FLOATS, INTS = YK_FEATURE_INTS }; /* fields of Feature */
-static const char *const default_names[] = {"label", "index", "value", "field"};
-enum { LABEL, INDEX, VALUE, FIELD, OTHER }; /* features by name */
-
 /* ---- fast decoding of packed varints into indices: the ends of the varints in 64 bytes are marked in a 64-bit mask. Then each
  * varint is loaded as a whole and compacted without branches, independently of the previous one. */
 
@@ -68,28 +64,33 @@ typedef struct {
     size_t n;
 } text;
 
-/* The values of a feature, in packed form. All common writers produce one packed list: it stays where it is. Other encodings
- * that protobuf allows are copied: lists in several pieces, and values one by one. */
-typedef struct {
-    int kind;      /* BYTES, FLOATS, INTS; 0: the Feature is empty, or missing */
-    text packed;   /* INTS: varints; FLOATS: 4 bytes each; BYTES: the last value */
-    size_t count;  /* BYTES */
-    uint8_t *copy; /* owned; NULL: not copied */
-    size_t cap;
-} list;
-
 static yk_status malformed(void)
 {
     return yk_fail(YK_EDATA, "not a well-formed tf.train.Example");
 }
 
-/* Checks varints; counts them and returns the last one. */
-static bool scan_ints(text t, size_t *count_out, int64_t *last_out)
+/* Takes the next field from a message; false at its end, and if it is malformed. */
+static inline bool next_field(text *message, uint64_t *tag, text *value, yk_status *st)
 {
-    const uint8_t *const end = t.p + t.n;
+    const uint8_t *const end = message->p + message->n;
+    *tag = 0;
+    *value = (text){0};
+    if (*st || message->p == end)
+        return false;
+    message->p = yk__wire_field(message->p, end, tag, &value->p, &value->n);
+    if (!message->p)
+        *st = malformed();
+    message->n = message->p ? (size_t)(end - message->p) : 0;
+    return !*st;
+}
+
+/* Checks varints; counts them and returns the last one. */
+static bool scan_ints(const yk_feature *f, size_t *count_out, int64_t *last_out)
+{
+    const uint8_t *const end = f->bytes + f->size;
     uint64_t v = 0;
     *count_out = 0;
-    for (const uint8_t *p = t.p; p < end; ++*count_out)
+    for (const uint8_t *p = f->bytes; p < end; ++*count_out)
         if (!(p = yk__wire_varint(p, end, &v)))
             return false;
     *last_out = (int64_t)v;
@@ -97,201 +98,182 @@ static bool scan_ints(text t, size_t *count_out, int64_t *last_out)
 }
 
 /* Forgets the values, which must be well formed. */
-static yk_status forget(list *l)
+static yk_status forget(yk_feature *f)
 {
     size_t count;
     int64_t last;
-    const bool ok = l->kind != INTS || scan_ints(l->packed, &count, &last);
-    free(l->copy);
-    *l = (list){0};
+    const bool ok = f->kind != YK_FEATURE_INTS || scan_ints(f, &count, &last);
+    free(f->copy);
+    *f = (yk_feature){.name = f->name, .option = f->option};
     return ok ? YK_OK : malformed();
 }
 
-static yk_status add_piece(list *l, const uint8_t *p, size_t n)
+static yk_status add_piece(yk_feature *f, text piece)
 {
     enum { PAD = 8 }; /* readable bytes after the values */
-    if (l->kind == INTS ? n && p[n - 1] >= 0x80 : n % 4)
+    if (f->kind == YK_FEATURE_INTS ? piece.n && piece.p[piece.n - 1] >= 0x80 : piece.n % 4)
         return malformed();
-    if (!l->packed.n) {
-        l->packed = (text){p, n};
+    if (!f->size) {
+        f->bytes = piece.p;
+        f->size = piece.n;
         return YK_OK;
     }
-    const bool copied = l->packed.p == l->copy;
-    if (YK_RESERVE(l->copy, l->cap, l->packed.n + n + PAD, "a feature"))
+    const bool copied = f->bytes == f->copy;
+    if (YK_RESERVE(f->copy, f->cap, f->size + piece.n + PAD, "a feature"))
         return YK_ESYSTEM;
     if (!copied)
-        memcpy(l->copy, l->packed.p, l->packed.n);
-    memcpy(l->copy + l->packed.n, p, n);
-    l->packed = (text){l->copy, l->packed.n + n};
+        memcpy(f->copy, f->bytes, f->size);
+    memcpy(f->copy + f->size, piece.p, piece.n);
+    f->bytes = f->copy;
+    f->size += piece.n;
     return YK_OK;
 }
 
 /* The fields of a list: a packed piece, a value of any wire type, or an unknown field, which is skipped. */
-static yk_status read_list(list *l, text t)
+static yk_status read_list(yk_feature *f, text list)
 {
-    const uint8_t *p = t.p, *const end = t.p + t.n;
+    uint64_t tag;
+    text value;
     yk_status st = YK_OK;
-    if (!l->packed.n)
-        l->packed.p = t.p; /* not NULL, even if there are no values */
-    while (p < end && !st) {
-        uint64_t tag;
-        text span = {0};
-        const uint8_t *value = yk__wire_tag(p, end, &tag);
-        if (!value || !(p = (tag & 7) == YK__LEN ? yk__wire_span(value, end, &span.p, &span.n)
-                                                 : yk__wire_skip(value, end, tag)))
-            return malformed();
-        if (tag == YK__TAG(1, YK__LEN) && l->kind == BYTES) {
-            l->packed = span;
-            l->count++;
-        } else if (tag == YK__TAG(1, YK__LEN)) {
-            st = add_piece(l, span.p, span.n);
-        } else if ((tag == YK__TAG(1, YK__VARINT) && l->kind == INTS) ||
-                   (tag == YK__TAG(1, YK__FIXED32) && l->kind == FLOATS)) {
-            st = add_piece(l, value, (size_t)(p - value));
+    if (!f->size)
+        f->bytes = list.p; /* not NULL, even if there are no values */
+    while (next_field(&list, &tag, &value, &st)) {
+        if (tag == YK__TAG(1, YK__LEN) && f->kind == YK_FEATURE_BYTES) {
+            f->bytes = value.p;
+            f->size = value.n;
+            f->strings++;
+        } else if (tag == YK__TAG(1, YK__LEN) ||
+                   (tag == YK__TAG(1, YK__VARINT) && f->kind == YK_FEATURE_INTS) ||
+                   (tag == YK__TAG(1, YK__FIXED32) && f->kind == YK_FEATURE_FLOATS)) {
+            st = add_piece(f, value);
         }
     }
     return st;
 }
 
-static yk_status read_feature(list *l, text t)
+static yk_status read_feature(yk_feature *f, text feature)
 {
-    const uint8_t *p = t.p, *const end = t.p + t.n;
+    uint64_t tag;
+    text list;
     yk_status st = YK_OK;
-    while (p < end && !st) {
-        uint64_t tag;
-        text span;
-        if (!(p = yk__wire_field(p, end, &tag, &span.p, &span.n)))
-            return malformed();
-        if ((tag & 7) != YK__LEN || tag > YK__TAG(INTS, YK__LEN))
+    while (next_field(&feature, &tag, &list, &st)) {
+        const unsigned kind = (unsigned)(tag >> 3);
+        if ((tag & 7) != YK__LEN || tag > YK__TAG(YK_FEATURE_INTS, YK__LEN))
             continue;
-        if (l->kind !=
-            (int)(tag >> 3)) /* a oneof: another kind replaces the list, the same kind extends it */
-            st = forget(l);
-        l->kind = (int)(tag >> 3);
-        st = st ? st : read_list(l, span);
+        if (f->kind != kind) /* a oneof: another kind replaces the list, the same kind extends it */
+            st = forget(f);
+        f->kind = (yk_feature_kind)kind;
+        st = st ? st : read_list(f, list);
     }
     return st;
 }
 
 /* A map entry: the name may come after the value. */
-static yk_status read_entry(text entry, text *name, list *l)
+static yk_status read_entry(text entry, text *name, yk_feature *f)
 {
-    const uint8_t *p = entry.p, *const end = entry.p + entry.n;
+    uint64_t tag;
+    text value;
     yk_status st = YK_OK;
-    while (p < end && !st) {
-        uint64_t tag;
-        text span;
-        if (!(p = yk__wire_field(p, end, &tag, &span.p, &span.n)))
-            return malformed();
+    while (next_field(&entry, &tag, &value, &st))
         if (tag == YK__TAG(1, YK__LEN))
-            *name = span;
+            *name = value;
         else if (tag == YK__TAG(2, YK__LEN))
-            st = read_feature(l, span);
-    }
+            st = read_feature(f, value);
     return st;
 }
 
-/* Calls `take` for every entry of an Example. It takes the list. */
-static yk_status read_example(const uint8_t *p, size_t n,
-                              yk_status (*take)(void *context, text name, list *l), void *context)
+static inline bool is_named(const yk_feature *f, text name)
 {
-    const uint8_t *end = p + n;
-    uint64_t tag;
-    text features, entry;
-    while (p < end) {
-        if (!(p = yk__wire_field(p, end, &tag, &features.p, &features.n)))
-            return malformed();
-        for (const uint8_t *q = features.p; tag == YK__TAG(1, YK__LEN) && q < features.p + features.n;) {
-            uint64_t inner;
-            if (!(q = yk__wire_field(q, features.p + features.n, &inner, &entry.p, &entry.n)))
-                return malformed();
-            if (inner != YK__TAG(1, YK__LEN))
-                continue;
-            text name = {0};
-            list l = {0};
-            yk_status st = read_entry(entry, &name, &l);
-            if (st)
-                free(l.copy);
-            if (st || (st = take(context, name, &l)))
-                return st;
-        }
+    size_t k = 0;
+    while (f->name && k < name.n && f->name[k] && f->name[k] == (char)name.p[k])
+        k++;
+    return f->name && k == name.n && !f->name[k];
+}
+
+/* The values of the last entry of a name are checked when they are used, those of all other entries now. */
+static yk_status find_entry(text entry, yk_feature *features, size_t n)
+{
+    text name = {0};
+    yk_feature found = {0};
+    yk_status st = read_entry(entry, &name, &found);
+    yk_feature *owner = NULL; /* of the copy: the first feature with this name */
+    for (size_t i = n; !st && i-- > 0;) {
+        yk_feature *const f = &features[i];
+        if (!is_named(f, name))
+            continue;
+        st = forget(f);
+        *f = (yk_feature){f->name, f->option, found.kind, found.bytes, found.size, found.strings};
+        owner = f;
     }
-    return YK_OK;
+    if (owner)
+        owner->copy = found.copy;
+    else if (st)
+        free(found.copy);
+    return st || owner ? st : forget(&found);
 }
 
-/* ---- the features of a row */
-
-typedef struct {
-    text name[OTHER]; /* strings: they end with a zero byte */
-    list list[OTHER];
-} layout;
-
-/* Which feature has this name. */
-static inline int name_of(const text names[OTHER], text t)
+yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size_t nfeatures)
 {
-    for (int i = 0; i < OTHER; i++) {
-        size_t k = 0;
-        while (k < t.n && names[i].n == t.n && names[i].p[k] == t.p[k])
-            k++;
-        if (k == t.n && names[i].n == t.n)
-            return i;
-    }
-    return OTHER;
+    uint64_t tag, inner;
+    text example = {p, n}, all, entry;
+    yk_status st = YK_OK;
+    while (next_field(&example, &tag, &all, &st))
+        while (tag == YK__TAG(1, YK__LEN) && next_field(&all, &inner, &entry, &st))
+            if (inner == YK__TAG(1, YK__LEN))
+                st = find_entry(entry, features, nfeatures);
+    if (st)
+        yk_features_fini(features, nfeatures);
+    return st;
 }
 
-/* The values of the last entry of a name are checked when they are stored, those of all other entries now. */
-static yk_status match_entry(void *context, text name, list *found)
+void yk_features_fini(yk_feature *features, size_t n)
 {
-    layout *l = context;
-    const int i = name_of(l->name, name);
-    list other = *found;
-    if (i != OTHER) {
-        other = l->list[i];
-        l->list[i] = *found;
-    }
-    return forget(&other);
+    for (size_t i = 0; i < n; i++)
+        free(features[i].copy);
 }
 
-static yk_status missing(const layout *l, int name)
+size_t yk_feature_count(const yk_feature *f)
 {
-    return yk_fail(YK_EDATA, "the feature '%s' is missing; add ?%s=NAME if it has another name",
-                   (const char *)l->name[name].p, default_names[name]);
-}
-
-static yk_status wrong_kind(const layout *l, int name, const char *kind)
-{
-    return yk_fail(YK_EDATA, "the feature '%s' is not a list of %s", (const char *)l->name[name].p, kind);
-}
-
-static yk_status read_label(const layout *l, int32_t *out)
-{
-    const list *v = &l->list[LABEL];
-    size_t count;
-    int64_t label;
-    if (!v->kind)
-        return missing(l, LABEL);
-    if (v->kind != INTS)
-        return wrong_kind(l, LABEL, "int64");
-    if (!scan_ints(v->packed, &count, &label))
-        return malformed();
-    if (count != 1)
-        return yk_fail(YK_EDATA, "the feature '%s' has %zu values, not one", (const char *)l->name[LABEL].p,
-                       count);
-    if (label < -1 || label > 65535)
-        return yk_fail(YK_EDATA, "the label %lld is neither -1 nor a class number from 0 to 65535",
-                       (long long)label);
-    *out = label < 0 ? 0 : (int32_t)label;
-    return YK_OK;
-}
-
-static size_t count_of(const list *l)
-{
-    if (l->kind == FLOATS)
-        return l->packed.n / 4;
+    if (f->kind != YK_FEATURE_INTS)
+        return f->kind == YK_FEATURE_FLOATS ? f->size / 4 : f->strings;
     size_t count = 0;
-    for (size_t i = 0; i < l->packed.n; i++)
-        count += l->packed.p[i] < 0x80;
+    for (size_t i = 0; i < f->size; i++)
+        count += f->bytes[i] < 0x80;
     return count;
+}
+
+yk_status yk_feature_check(const yk_feature *f, yk_feature_kind kind)
+{
+    static const char *const kinds[] = {"", "bytes", "float", "int64"};
+    if (!f->kind)
+        return yk_fail(YK_EDATA, "the feature '%s' is missing; add ?%s=NAME if it has another name", f->name,
+                       f->option);
+    return f->kind == kind ? YK_OK
+                           : yk_fail(YK_EDATA, "the feature '%s' is not a list of %s", f->name, kinds[kind]);
+}
+
+yk_status yk_feature_one(const yk_feature *f, yk_feature_kind kind, int64_t *number_out)
+{
+    size_t count = yk_feature_count(f);
+    yk_status st = yk_feature_check(f, kind);
+    if (!st && kind == YK_FEATURE_INTS && !scan_ints(f, &count, number_out))
+        st = malformed();
+    return st || count == 1 ? st
+                            : yk_fail(YK_EDATA, "the feature '%s' has %zu values, not one", f->name, count);
+}
+
+/* ---- rows */
+
+static yk_status read_label(const yk_feature *f, int32_t *out)
+{
+    int64_t label;
+    yk_status st = yk_feature_one(f, YK_FEATURE_INTS, &label);
+    if (!st && (label < -1 || label > 65535))
+        st = yk_fail(YK_EDATA, "the label %lld is neither -1 nor a class number from 0 to 65535",
+                     (long long)label);
+    if (!st)
+        *out = label < 0 ? 0 : (int32_t)label;
+    return st;
 }
 
 /* what: "value" or "field" */
@@ -302,11 +284,11 @@ static yk_status count_mismatch(size_t indices, size_t count, const char *what)
 }
 
 /* The error for the first index that is not below the limit. */
-static yk_status outside(text t, uint64_t limit, uint64_t features)
+static yk_status outside(const yk_feature *f, uint64_t limit, uint64_t features)
 {
     uint64_t v = 0;
-    for (const uint8_t *p = t.p; v < limit;)
-        p = yk__wire_varint(p, t.p + t.n, &v);
+    for (const uint8_t *p = f->bytes; v < limit;)
+        p = yk__wire_varint(p, f->bytes + f->size, &v);
     const int64_t index = (int64_t)v;
     if (index < 0)
         return yk_fail(YK_EDATA, "the index %lld is negative; use --hash-bits B to hash indices",
@@ -322,28 +304,28 @@ static yk_status outside(text t, uint64_t limit, uint64_t features)
         (long long)index, (unsigned long long)YK_EXAMPLE_INDICES - 1);
 }
 
-static yk_status read_index(text t, yk_key_space keys, uint32_t *out, size_t max)
+static yk_status read_index(const yk_feature *f, yk_key_space keys, uint32_t *out, size_t max)
 {
     const uint64_t features = keys.features;
     uint64_t limit = features && features < YK_EXAMPLE_INDICES ? features : YK_EXAMPLE_INDICES;
     size_t count = 0;
-    switch (keys.hash ? decode_varints(t.p, t.n, true, limit, out, max, &count)
-                      : decode_varints(t.p, t.n, false, limit, out, max, &count)) {
+    switch (keys.hash ? decode_varints(f->bytes, f->size, true, limit, out, max, &count)
+                      : decode_varints(f->bytes, f->size, false, limit, out, max, &count)) {
     case INDICES_OK:
         return count == max ? YK_OK : count_mismatch(count, max, "value");
     case INDICES_TOO_MANY:
-        return count_mismatch(count_of(&(list){.kind = INTS, .packed = t}), max, "value");
+        return count_mismatch(yk_feature_count(f), max, "value");
     case INDICES_OUTSIDE:
-        return outside(t, limit, features);
+        return outside(f, limit, features);
     default:
         return malformed();
     }
 }
 
-static yk_status read_value(text t, float *out, size_t n)
+static yk_status read_value(const yk_feature *f, float *out, size_t n)
 {
     if (n)
-        memcpy(out, t.p, t.n);
+        memcpy(out, f->bytes, f->size);
     uint32_t bits, not_finite = 0;
     for (size_t i = 0; i < n; i++) {
         memcpy(&bits, out + i, sizeof bits);
@@ -358,13 +340,10 @@ static yk_status read_value(text t, float *out, size_t n)
     return YK_OK;
 }
 
-static yk_status read_field(const layout *l, uint32_t limit, uint16_t *out, size_t n)
+static yk_status read_field(const yk_feature *f, uint32_t limit, uint16_t *out, size_t n)
 {
-    const list *v = &l->list[FIELD];
-    const uint8_t *p = v->packed.p, *const end = p + v->packed.n;
-    const size_t count = count_of(v);
-    if (v->kind != INTS)
-        return wrong_kind(l, FIELD, "int64");
+    const uint8_t *p = f->bytes, *const end = p + f->size;
+    const size_t count = yk_feature_count(f);
     if (count != n)
         return count_mismatch(n, count, "field");
     for (size_t i = 0; i < n; i++) {
@@ -378,98 +357,32 @@ static yk_status read_field(const layout *l, uint32_t limit, uint16_t *out, size
     return YK_OK;
 }
 
-static layout name_features(const yk_example_names *names)
+yk_status yk_example_row(const yk_feature f[YK_EXAMPLE_FEATURES], yk_key_space keys,
+                         const yk_example_rules *rules, yk_rows *rows)
 {
-    static const yk_example_names none = {0};
-    names = names ? names : &none;
-    const char *const given[OTHER] = {names->label, names->index, names->value, names->field};
-    layout l = {0};
-    for (int i = 0; i < OTHER; i++) {
-        const char *name = given[i] || i == FIELD ? given[i] : default_names[i];
-        l.name[i] =
-            (text){(const uint8_t *)name, name ? strlen(name) : SIZE_MAX}; /* SIZE_MAX: matches nothing */
-    }
-    return l;
-}
-
-static yk_status decode_row(const layout *l, yk_key_space keys, const yk_example_names *names, yk_rows *rows)
-{
+    const yk_feature *const index = &f[YK_EXAMPLE_INDEX], *const value = &f[YK_EXAMPLE_VALUE],
+                            *const field = &f[YK_EXAMPLE_FIELD];
     int32_t label = 0;
-    const bool none = !l->list[LABEL].kind && names && names->unlabeled;
-    yk_status st = none ? YK_OK : read_label(l, &label);
-    if (st)
+    yk_status st = YK_OK;
+    if (f[YK_EXAMPLE_LABEL].kind || !rules->unlabeled)
+        st = read_label(&f[YK_EXAMPLE_LABEL], &label);
+    if (st || (st = yk_feature_check(index, YK_FEATURE_INTS)))
         return st;
-    const list *index = &l->list[INDEX], *value = &l->list[VALUE];
-    if (!index->kind)
-        return missing(l, INDEX);
-    if (index->kind != INTS)
-        return wrong_kind(l, INDEX, "int64");
-    if (value->kind && value->kind != FLOATS)
-        return wrong_kind(l, VALUE, "float");
-    if (names && names->field_needed && !l->list[FIELD].kind)
-        return missing(l, FIELD);
-    size_t max = count_of(value->kind ? value : index);
-    if (names && names->value && !value->kind && max)
-        return missing(l, VALUE);
+    const size_t max = yk_feature_count(value->kind ? value : index);
+    if (((value->kind || (rules->value_needed && max)) &&
+         (st = yk_feature_check(value, YK_FEATURE_FLOATS))) ||
+        ((field->kind || rules->field_needed) && (st = yk_feature_check(field, YK_FEATURE_INTS))))
+        return st;
     uint32_t *to_index;
     float *to_value;
     uint16_t *to_field;
     if ((st = yk_rows_sparse(rows, max, &to_index, &to_value)) ||
-        (st = read_index(index->packed, keys, to_index, max)) ||
-        (value->kind && (st = read_value(value->packed, to_value, max))))
+        (st = read_index(index, keys, to_index, max)) ||
+        (value->kind && (st = read_value(value, to_value, max))))
         return st;
-    if (l->list[FIELD].kind &&
+    if (field->kind &&
         ((st = yk_rows_fields(rows, max, &to_field)) ||
-         (st = read_field(l, names->nfields ? names->nfields : UINT16_MAX + 1, to_field, max))))
+         (st = read_field(field, rules->nfields ? rules->nfields : UINT16_MAX + 1, to_field, max))))
         return st;
     return yk_rows_commit(rows, max, label);
-}
-
-yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const yk_example_names *names,
-                            yk_rows *rows)
-{
-    layout l = name_features(names);
-    yk_status st = read_example(p, n, match_entry, &l);
-    st = st ? st : decode_row(&l, keys, names, rows);
-    for (int i = 0; i < OTHER; i++)
-        free(l.list[i].copy);
-    return st;
-}
-
-/* ---- any features, by name */
-
-typedef struct {
-    yk_feature *feature;
-    size_t n;
-} wanted;
-
-static yk_status find_entry(void *context, text name, list *l)
-{
-    const wanted *w = context;
-    yk_feature found = {.kind = (yk_feature_kind)l->kind, .count = l->count};
-    bool ok = true;
-    if (l->kind == INTS) {
-        ok = scan_ints(l->packed, &found.count, &found.number);
-    } else if (l->kind == FLOATS) {
-        found.count = l->packed.n / 4;
-        memcpy(&found.real, l->packed.p, found.count ? sizeof found.real : 0);
-    } else {
-        found.bytes = l->packed.p;
-        found.size = l->packed.n;
-    }
-    free(l->copy);
-    for (size_t i = 0; i < w->n; i++) {
-        yk_feature *f = &w->feature[i];
-        found.name = f->name;
-        if (strlen(f->name) == name.n && !memcmp(f->name, name.p, name.n))
-            *f = found;
-    }
-    return ok ? YK_OK : malformed();
-}
-
-yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size_t nfeatures)
-{
-    for (size_t i = 0; i < nfeatures; i++)
-        features[i] = (yk_feature){.name = features[i].name};
-    return read_example(p, n, find_entry, &(wanted){features, nfeatures});
 }

@@ -42,6 +42,10 @@ static inline uint64_t yk__load64(const uint8_t *p)
 static inline const uint8_t *yk__wire_varint(const uint8_t *p, const uint8_t *end, uint64_t *out)
 {
     uint64_t v = 0;
+    if (p < end && *p < 0x80) {
+        *out = *p++;
+        return p;
+    }
     for (unsigned shift = 0; p < end && shift < 64; shift += 7) {
         uint8_t b = *p++;
         v |= (uint64_t)(b & 0x7f) << shift;
@@ -53,62 +57,29 @@ static inline const uint8_t *yk__wire_varint(const uint8_t *p, const uint8_t *en
     return NULL;
 }
 
-/* The bytes of a LEN field, after its tag. */
-static inline const uint8_t *yk__wire_span(const uint8_t *p, const uint8_t *end, const uint8_t **span,
-                                           size_t *n)
-{
-    uint64_t length;
-    if (p < end && *p < 0x80)
-        length = *p++;
-    else if (!(p = yk__wire_varint(p, end, &length)))
-        return NULL;
-    if (length > (size_t)(end - p))
-        return NULL;
-    *span = p;
-    *n = (size_t)length;
-    return p + length;
-}
-
-static inline const uint8_t *yk__wire_tag(const uint8_t *p, const uint8_t *end, uint64_t *tag)
-{
-    if (p < end && *p < 0x80) { /* of the fields 1 to 15 */
-        *tag = *p++;
-        return *tag >> 3 ? p : NULL;
-    }
-    if (!(p = yk__wire_varint(p, end, tag)))
-        return NULL;
-    return *tag > UINT32_MAX || *tag >> 3 == 0 ? NULL : p;
-}
-
-/* Groups (wire types 3 and 4) are deprecated, and treated as malformed. */
-static inline const uint8_t *yk__wire_skip(const uint8_t *p, const uint8_t *end, uint64_t tag)
-{
-    uint64_t v;
-    const uint8_t *span;
-    size_t n;
-    switch (tag & 7) {
-    case YK__VARINT:
-        return yk__wire_varint(p, end, &v);
-    case YK__LEN:
-        return yk__wire_span(p, end, &span, &n);
-    case YK__FIXED64:
-        return end - p >= 8 ? p + 8 : NULL;
-    case YK__FIXED32:
-        return end - p >= 4 ? p + 4 : NULL;
-    default:
-        return NULL;
-    }
-}
-
-/* A whole field: its tag, and the bytes of a LEN field. Values of other wire types are skipped, and *n is 0. */
+/* A whole field: its tag, and the bytes of its value; of a LEN field, those after the length. Groups (wire types 3 and 4) are
+ * deprecated, and treated as malformed. */
 static inline const uint8_t *yk__wire_field(const uint8_t *p, const uint8_t *end, uint64_t *tag,
                                             const uint8_t **span, size_t *n)
 {
-    *span = p;
-    *n = 0;
-    if (!(p = yk__wire_tag(p, end, tag)))
+    uint64_t v = 0;
+    if (!(p = yk__wire_varint(p, end, tag)) || *tag > UINT32_MAX || *tag >> 3 == 0)
         return NULL;
-    return (*tag & 7) == YK__LEN ? yk__wire_span(p, end, span, n) : yk__wire_skip(p, end, *tag);
+    const unsigned type = *tag & 7;
+    const uint8_t *const value = p;
+    if ((type == YK__VARINT || type == YK__LEN) && !(p = yk__wire_varint(p, end, &v)))
+        return NULL;
+    if (type == YK__VARINT) {
+        *span = value;
+        *n = (size_t)(p - value);
+        return p;
+    }
+    v = type == YK__FIXED64 ? 8 : type == YK__FIXED32 ? 4 : v;
+    if ((type != YK__LEN && type != YK__FIXED64 && type != YK__FIXED32) || v > (size_t)(end - p))
+        return NULL;
+    *span = p;
+    *n = (size_t)v;
+    return p + v;
 }
 
 /* Writes a varint, at most 10 bytes. */
