@@ -13,6 +13,7 @@
 #include "scratch.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "base/team.h"
 #include "data/feed.h"
@@ -119,13 +120,12 @@ static inline void finish_rounds(rounds *r, example_log *d)
 /* Restores the cursor of one feed in another; frees the first. */
 static inline yk_status carry_over(yk_feed *from, yk_feed *to, uint64_t steps)
 {
-    size_t n = yk_feed_cursor_size(from);
-    uint64_t *cursor = calloc(n, sizeof *cursor);
-    assert_non_null(cursor);
-    yk_feed_cursor_save(from, cursor);
+    size_t n;
+    uint64_t *cursor;
+    assert_int_equal(yk_feed_cursor(from, &cursor, &n), YK_OK);
     yk_feed_free(from);
     yk_status st = yk_feed_cursor_restore(to, cursor, n, steps);
-    free(cursor);
+    yk_free(cursor);
     return st;
 }
 

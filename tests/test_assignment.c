@@ -2,6 +2,7 @@
  * checkpoint. */
 #include "scratch.h"
 
+#include "base/mem.h"
 #include "base/rng.h"
 #include "data/assignment.h"
 
@@ -112,17 +113,16 @@ static void assert_each_once(const job *t)
 /* Saves and restores, as a checkpoint does. */
 static void save_and_restore(job *t, int workers, uint64_t steps_left)
 {
-    const size_t n = yk_assignment_cursor_size(&t->d);
-    uint64_t *cursor = calloc(n, sizeof *cursor);
-    assert_non_null(cursor);
-    yk_assignment_cursor_save(&t->d, cursor);
+    size_t n;
+    uint64_t *cursor;
+    assert_int_equal(yk_assignment_cursor(&t->d, &cursor, &n), YK_OK);
     assert_int_equal(cursor[0], 2);
     const uint64_t examples = t->d.examples, epochs = t->d.epochs, batch = t->d.batch;
     yk_assignment_fini(&t->d);
     yk_assignment_init(&t->d, examples, epochs, steps_left, batch, workers, 0);
     assert_int_equal(yk_assignment_cursor_restore(&t->d, cursor, n), YK_OK);
     memset(t->worker_state, 0, sizeof t->worker_state);
-    free(cursor);
+    yk_free(cursor);
 }
 
 static const uint64_t sizes[] = {1, 2, 3, 63, 64, 65, 997, 1000, 4999, 5000}, batches[] = {1, 7, 64, 6000};

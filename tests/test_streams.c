@@ -75,8 +75,8 @@ static void compute(job *j, int w)
     *g = (gradient){.n = b.n};
     for (size_t i = 0; i < b.n; i++)
         g->id[i] = b.rows->index[b.rows->start[b.pick[i]]];
-    yk_feed_cursor_of(j->feed, w, g->cursor);
-    g->cursor[YK_CURSOR_SIZE - 1] |= (uint64_t)yk_feed_stream(j->feed, w) << YK_STREAM_SHIFT;
+    const int stream = yk_feed_cursor_of(j->feed, w, g->cursor);
+    g->cursor[YK_CURSOR_SIZE - 1] |= (uint64_t)stream << YK_STREAM_SHIFT;
     j->nsent[w]++;
 }
 

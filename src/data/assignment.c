@@ -124,28 +124,29 @@ bool yk_assignment_done(const yk_assignment *a)
     return a->nheld == 0 && (a->steps_left == 0 || (a->nreturned == 0 && a->next_epoch >= a->epochs));
 }
 
-size_t yk_assignment_cursor_size(const yk_assignment *a)
+yk_status yk_assignment_cursor(const yk_assignment *a, uint64_t **out, size_t *n_out)
 {
-    return HEAD + 3 * (a->nreturned + a->nheld);
-}
-
-void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out)
-{
-    memcpy(
-        out,
-        (uint64_t[HEAD]){YK_CURSOR_LEASE | a->chunk_rows << YK_CURSOR_CHUNK_SHIFT, a->next_epoch, a->next_at},
-        HEAD * sizeof *out);
-    for (size_t i = 0; i < a->nreturned + a->nheld; i++) {
+    const size_t leases = a->nreturned + a->nheld;
+    *n_out = HEAD + 3 * leases;
+    uint64_t *to = *out = yk_alloc(*n_out, sizeof *to, "the data cursor");
+    if (!to)
+        return YK_ESYSTEM;
+    *to++ = YK_CURSOR_LEASE | a->chunk_rows << YK_CURSOR_CHUNK_SHIFT;
+    *to++ = a->next_epoch;
+    *to++ = a->next_at;
+    for (size_t i = 0; i < leases; i++, to += 3) {
         const yk_lease *r = i < a->nreturned ? &a->returned[i] : &a->held[i - a->nreturned].lease;
-        memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
+        memcpy(to, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *to);
     }
+    return YK_OK;
 }
 
 yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor, size_t n)
 {
     const size_t leases = n < HEAD ? 0 : (n - HEAD) / 3;
     const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK_CURSOR_CHUNK_SHIFT) - 1);
-    if (n < HEAD || n != HEAD + 3 * leases || kind > YK_CURSOR_LEASE || cursor[2] > a->examples)
+    if (n < HEAD || n != HEAD + 3 * leases || kind > YK_CURSOR_LEASE || cursor[2] > a->examples ||
+        cursor[0] >> YK_CURSOR_CHUNK_SHIFT > a->examples)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
                        (unsigned long long)a->examples);
     const bool used_up =

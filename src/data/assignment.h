@@ -55,8 +55,8 @@ bool yk_assignment_done(const yk_assignment *a); /* all examples are leased and 
 
 /* The cursor of asynchronous workers, as data/feed.h writes it:
  * 2 + 256 chunk_rows | next epoch | next position | epoch, begin, end of each lease that is not used up ... */
-size_t yk_assignment_cursor_size(const yk_assignment *a);
-void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out);
+yk_status yk_assignment_cursor(const yk_assignment *a, uint64_t **out,
+                               size_t *n_out); /* the caller frees it: yk_free() */
 yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor, size_t n);
 
 #endif

@@ -78,29 +78,17 @@ size_t yk_feed_chunk_rows(const yk_feed *f)
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
 {
-    if (f->ops->epoch)
-        f->ops->epoch(f, me, epoch);
+    f->ops->epoch(f, me, epoch);
 }
 
-void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])
+int yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[YK_CURSOR_SIZE])
 {
-    if (f->ops->cursor_of)
-        f->ops->cursor_of(f, me, out);
+    return f->ops->cursor_of ? f->ops->cursor_of(f, me, out) : 0;
 }
 
-int yk_feed_stream(const yk_feed *f, int me)
+yk_status yk_feed_cursor(yk_feed *f, uint64_t **out, size_t *n_out)
 {
-    return f->ops->stream ? f->ops->stream(f, me) : 0;
-}
-
-size_t yk_feed_cursor_size(yk_feed *f)
-{
-    return f->ops->cursor_size(f);
-}
-
-void yk_feed_cursor_save(const yk_feed *f, uint64_t *out)
-{
-    f->ops->cursor_save(f, out);
+    return f->ops->cursor(f, out, n_out);
 }
 
 yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done)

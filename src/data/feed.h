@@ -85,16 +85,14 @@ yk_status yk_feed_chunk_rows_restore(yk_feed *f, const uint64_t *cursor, size_t 
 /* The same for one worker of a process that joined a job, before its first lease: `chunk_rows` came with the lease. */
 yk_status yk_feed_chunk_rows_set(yk_feed *f, int me, uint64_t chunk_rows);
 
-int yk_feed_stream(const yk_feed *f, int me); /* the stream that a worker reads; 0 for data in memory */
-
 /* The cursor: the positions of all workers, as numbers for a checkpoint. Restore it before the first next(). A cursor of data
  * in memory works with any number of workers; that of a stream is exact only with the same number of workers and the same
  * window size. The cursor of a stream cannot be restored for data in memory, or vice versa. */
-size_t yk_feed_cursor_size(yk_feed *f); /* before save */
-void yk_feed_cursor_save(const yk_feed *f, uint64_t *out);
+yk_status yk_feed_cursor(yk_feed *f, uint64_t **out, size_t *n_out); /* the caller frees it: yk_free() */
 yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done);
 
-/* The five numbers of one worker in the cursor of a stream; does nothing for data in memory. */
-void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[YK_CURSOR_SIZE]);
+/* The five numbers of one worker in the cursor of a stream; does nothing for data in memory. Returns the stream that the worker
+ * reads; 0 for data in memory. */
+int yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[YK_CURSOR_SIZE]);
 
 #endif

@@ -10,15 +10,13 @@
 typedef struct {
     /* At most `batches` batches, as one. */
     yk_status (*next)(yk_feed *f, int me, size_t batches, yk_batch *out);
-    void (*epoch)(yk_feed *f, int me, uint64_t epoch); /* optional */
-    size_t (*cursor_size)(yk_feed *f);
-    void (*cursor_save)(const yk_feed *f, uint64_t *out);
+    void (*epoch)(yk_feed *f, int me, uint64_t epoch);
+    yk_status (*cursor)(yk_feed *f, uint64_t **out, size_t *n_out);
     yk_status (*cursor_restore)(yk_feed *f, const uint64_t *cursor, size_t n);
     void (*free)(yk_feed *f);
     void (*drop_lease)(yk_feed *f, int me);
-    void (*cursor_of)(const yk_feed *f, int me, uint64_t out[5]);         /* optional */
-    int (*stream)(const yk_feed *f, int me);                              /* optional */
-    yk_status (*chunk_rows_set)(yk_feed *f, int me, uint64_t chunk_rows); /* optional */
+    int (*cursor_of)(const yk_feed *f, int me, uint64_t out[YK_CURSOR_SIZE]); /* optional */
+    yk_status (*chunk_rows_set)(yk_feed *f, int me, uint64_t chunk_rows);     /* optional */
 } yk__feed_ops;
 
 struct yk_feed {

@@ -20,10 +20,9 @@ typedef struct {
     uint64_t first_row, rotation;    /* its first row, and the number of the row that it starts with */
     uint32_t *pick;                  /* rows of the next positions, computed ahead: pick[first..filled) */
     size_t first, filled, cap;
-    uint64_t base;    /* rounds: positions of the epoch that were used before a restart */
-    uint64_t ordinal; /* rounds: batches since then */
-    yk_lease lease;   /* leases: pick[first] is position lease.begin, the first that is not used */
-    uint64_t used;    /* positions of its leases that the assignment does not know about */
+    yk_lease
+        lease; /* pick[first] is position lease.begin, the first that is not used; rounds: up to the end of the epoch */
+    uint64_t used; /* leases: positions that the assignment does not know about */
 } worker_state;
 
 typedef struct {
@@ -79,14 +78,17 @@ static yk_status claim(memory_feed *f, int me, yk_lease *out)
     return st;
 }
 
-/* The position of pick[first + i]: in rounds, batches of all workers alternate. */
-static uint64_t position(const memory_feed *f, int me, uint64_t i)
+/* Rounds: the batches of all workers alternate. */
+static uint64_t stride(const memory_feed *f)
 {
-    const worker_state *s = &f->worker[me];
-    const uint64_t b = f->feed.plan.batch, q = s->ordinal * b + i;
-    return f->feed.plan.rounds
-               ? s->base + ((q / b) * (uint64_t)f->feed.plan.workers + (uint64_t)me) * b + q % b
-               : s->lease.begin + i;
+    return (uint64_t)f->feed.plan.workers * f->feed.plan.batch;
+}
+
+/* The position of pick[first + i]. */
+static uint64_t position(const memory_feed *f, const worker_state *s, uint64_t i)
+{
+    const uint64_t b = f->feed.plan.batch;
+    return s->lease.begin + (f->feed.plan.rounds ? i / b * stride(f) + i % b : i);
 }
 
 static yk_status next(yk_feed *feed, int me, size_t max, yk_batch *out)
@@ -101,84 +103,45 @@ static yk_status next(yk_feed *feed, int me, size_t max, yk_batch *out)
         s->first = s->filled = 0;
         set_epoch(f, s, s->lease.epoch);
     }
-    const uint64_t end = feed->plan.rounds ? f->n : s->lease.end, begin = position(f, me, 0);
+    const uint64_t begin = s->lease.begin;
     size_t have = s->filled - s->first;
-    if (have < batches * b + YK__AHEAD && position(f, me, have) < end) {
+    if (have < batches * b + YK__AHEAD && position(f, s, have) < s->lease.end) {
         memmove(s->pick, s->pick + s->first, have * sizeof *s->pick);
         s->first = 0;
-        for (uint64_t at; have < s->cap && (at = position(f, me, have)) < end; have++)
+        for (uint64_t at; have < s->cap && (at = position(f, s, have)) < s->lease.end; have++)
             s->pick[have] = row_at(f, s, at);
         s->filled = have;
     }
     const size_t n = have < batches * b ? have : batches * b;
     *out = yk__batch_at(&feed->plan, feed->data->rows, s->pick + s->first, n, have, s->epoch, begin);
     s->first += n;
-    if (feed->plan.rounds) {
-        s->ordinal += n ? (n + b - 1) / b : 1;
-    } else {
-        s->lease.begin += n;
-        s->used += n;
-    }
+    s->used += n;
+    s->lease.begin = position(f, s, n);
     return YK_OK;
 }
 
-/* ---- rounds ---- */
-
-static void begin_epoch(yk_feed *feed, int me, uint64_t epoch)
+/* Rounds: the rest of an epoch, of which `used` positions were used. */
+static void begin_rounds(memory_feed *f, int me, uint64_t epoch, uint64_t used)
 {
-    memory_feed *f = (memory_feed *)feed;
     worker_state *s = &f->worker[me];
     set_epoch(f, s, epoch);
-    s->base = s->ordinal = 0;
+    s->lease = (yk_lease){epoch, used + (uint64_t)me * f->feed.plan.batch, f->n};
     s->first = s->filled = 0;
 }
 
-/* The cursor: kind, epoch, positions used. With leases: kind, next epoch, next position, then three numbers per lease. */
-enum { HEAD = 3 };
-
-static yk_status check_cursor(const memory_feed *f, const uint64_t *cursor, size_t n)
+static void begin_epoch(yk_feed *feed, int me, uint64_t epoch)
 {
-    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK_CURSOR_CHUNK_SHIFT) - 1);
-    if (kind == YK_CURSOR_STREAM)
-        return yk_fail(YK_EUSAGE,
-                       "the checkpoint was written with streamed data: resume it with --stream always");
-    if (n < HEAD || n % 3 || kind > YK_CURSOR_LEASE || cursor[0] >> YK_CURSOR_CHUNK_SHIFT > f->n ||
-        cursor[2] > f->n)
-        return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
-                       f->n);
-    return YK_OK;
+    begin_rounds((memory_feed *)feed, me, epoch, 0);
 }
 
-static size_t round_cursor_size(yk_feed *feed)
+static void drop_lease(yk_feed *feed, int me)
 {
-    (void)feed;
-    return HEAD;
+    worker_state *s = &((memory_feed *)feed)->worker[me];
+    s->lease.begin = s->lease.end;
+    s->first = s->filled = 0;
 }
 
-static void save_round_cursor(const yk_feed *feed, uint64_t *out)
-{
-    const memory_feed *f = (const memory_feed *)feed;
-    const worker_state *s = f->worker;
-    const uint64_t used = s->base + s->ordinal * (uint64_t)feed->plan.workers * feed->plan.batch;
-    memcpy(out, (uint64_t[HEAD]){YK_CURSOR_LOCKSTEP, s->epoch, used < f->n ? used : f->n},
-           HEAD * sizeof *out);
-}
-
-static yk_status restore_round_cursor(yk_feed *feed, const uint64_t *cursor, size_t n)
-{
-    memory_feed *f = (memory_feed *)feed;
-    yk_status st = check_cursor(f, cursor, n);
-    if (!st && cursor[0] != YK_CURSOR_LOCKSTEP)
-        st = yk_fail(YK_EUSAGE,
-                     "the checkpoint was written by asynchronous training: resume it with --mode async");
-    for (int i = 0; !st && i < feed->plan.workers; i++) {
-        set_epoch(f, &f->worker[i], cursor[1]);
-        f->worker[i].base = cursor[2];
-    }
-    return st;
-}
-
-/* ---- leases ---- */
+/* ---- the cursor: that of the assignment; rounds: kind, epoch, positions used */
 
 static size_t default_chunk_rows(const memory_feed *f)
 {
@@ -187,19 +150,21 @@ static size_t default_chunk_rows(const memory_feed *f)
     return f->feed.data->rows->raw_keys ? LARGE_GROUP : GROUP;
 }
 
-static size_t lease_cursor_size(yk_feed *feed)
+static yk_status cursor(yk_feed *feed, uint64_t **out, size_t *n_out)
 {
     memory_feed *f = (memory_feed *)feed;
+    const yk_lease *first = &f->worker->lease;
     for (int i = 0; i < feed->plan.workers; i++) {
         yk_assignment_used(&f->leases, i, f->worker[i].used);
         f->worker[i].used = 0;
     }
-    return yk_assignment_cursor_size(&f->leases);
-}
-
-static void save_lease_cursor(const yk_feed *feed, uint64_t *out)
-{
-    yk_assignment_cursor_save(&((const memory_feed *)feed)->leases, out);
+    const yk_status st = yk_assignment_cursor(&f->leases, out, n_out);
+    if (!st && feed->plan.rounds) {
+        (*out)[0] = YK_CURSOR_LOCKSTEP;
+        (*out)[1] = first->epoch;
+        (*out)[2] = first->begin < f->n ? first->begin : f->n;
+    }
+    return st;
 }
 
 /* Several neighboring rows are kept together only if they are unrelated. */
@@ -214,22 +179,22 @@ static yk_status chunk_rows_set(yk_feed *feed, int me, uint64_t chunk_rows)
     return st;
 }
 
-static yk_status restore_lease_cursor(yk_feed *feed, const uint64_t *cursor, size_t n)
+static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
-    yk_status st = check_cursor(f, cursor, n);
-    if (st)
-        return st;
     size_t chunk_rows;
-    st = yk_feed_chunk_rows_restore(feed, cursor, n, &chunk_rows);
-    return st ? st : yk_assignment_cursor_restore(&f->leases, cursor, n);
-}
-
-static void drop_lease(yk_feed *feed, int me)
-{
-    worker_state *s = &((memory_feed *)feed)->worker[me];
-    s->lease.begin = s->lease.end;
-    s->first = s->filled = 0;
+    if (n && saved[0] == YK_CURSOR_STREAM)
+        return yk_fail(YK_EUSAGE,
+                       "the checkpoint was written with streamed data: resume it with --stream always");
+    yk_status st = yk_assignment_cursor_restore(&f->leases, saved, n);
+    if (st || !feed->plan.rounds)
+        return st ? st : yk_feed_chunk_rows_restore(feed, saved, n, &chunk_rows);
+    if (saved[0] != YK_CURSOR_LOCKSTEP)
+        return yk_fail(YK_EUSAGE,
+                       "the checkpoint was written by asynchronous training: resume it with --mode async");
+    for (int i = 0; i < feed->plan.workers; i++)
+        begin_rounds(f, i, saved[1], saved[2]);
+    return YK_OK;
 }
 
 static void free_feed(yk_feed *feed)
@@ -243,26 +208,20 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops round_ops = {.next = next,
-                                       .epoch = begin_epoch,
-                                       .cursor_size = round_cursor_size,
-                                       .cursor_save = save_round_cursor,
-                                       .cursor_restore = restore_round_cursor,
-                                       .free = free_feed},
-                          lease_ops = {.next = next,
-                                       .cursor_size = lease_cursor_size,
-                                       .cursor_save = save_lease_cursor,
-                                       .cursor_restore = restore_lease_cursor,
-                                       .free = free_feed,
-                                       .drop_lease = drop_lease,
-                                       .chunk_rows_set = chunk_rows_set};
+static const yk__feed_ops ops = {.next = next,
+                                 .epoch = begin_epoch,
+                                 .cursor = cursor,
+                                 .cursor_restore = cursor_restore,
+                                 .free = free_feed,
+                                 .drop_lease = drop_lease,
+                                 .chunk_rows_set = chunk_rows_set};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {
     memory_feed *f = yk_alloc(1, sizeof *f, "the feed");
     if (!f)
         return YK_ESYSTEM;
-    f->feed = (yk_feed){.ops = plan->rounds ? &round_ops : &lease_ops, .data = data, .plan = *plan};
+    f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
     f->feed.chunk_rows =
         plan->chunk_rows && !plan->rounds && !plan->in_order ? plan->chunk_rows : default_chunk_rows(f);
@@ -275,7 +234,8 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         s->cap = (plan->batch < 512 ? 1024 : 2 * plan->batch) + YK__AHEAD;
         s->pick = yk_alloc(s->cap, sizeof *s->pick, "the feed");
         failed = !s->pick;
-        set_epoch(f, s, 0);
+        if (plan->rounds)
+            begin_rounds(f, i, 0, 0);
     }
     if (failed)
         free_feed(&f->feed);

@@ -28,10 +28,12 @@ enum { HEAD = 2, EACH = 5 };
  * empty. */
 enum { MAX_EMPTY_EPOCHS = 64 };
 
-/* Record number `record` of the stream's `ordinal`-th block of the epoch. */
+/* The numbers of a cursor: record number `record` of the stream's `ordinal`-th block of the epoch. Of a window that begins there, so
+ * many examples were used; rounds: whether the epoch is over, until yk_feed_epoch(). */
 typedef struct {
-    uint64_t epoch, ordinal, record;
+    uint64_t epoch, ordinal, record, used, over;
 } cursor;
+_Static_assert(sizeof(cursor) == EACH * sizeof(uint64_t), "a cursor is EACH numbers");
 
 typedef struct {
     yk_rows rows;
@@ -49,7 +51,8 @@ typedef struct {
     stream_feed *owner;
     int me;
     yk_thread thread;
-    bool started, quit;
+    bool started;
+    atomic_bool quit;
     yk_mutex lock;
     yk_cond changed;
     yk_status status; /* of the thread, with its text */
@@ -58,11 +61,9 @@ typedef struct {
     window window[2];
     /* used by the worker */
     int current;
-    cursor here;           /* where the current window begins */
-    size_t used;           /* examples of it that were returned */
-    bool epoch_over;       /* rounds: waits for yk_feed_epoch() */
+    cursor here;           /* in the current window */
+    cursor last;           /* after the last batch */
     uint64_t empty_epochs; /* since the last example */
-    uint64_t last[EACH];   /* the cursor after the last batch */
     /* used by the thread */
     int number; /* of the stream; -1: none */
     cursor at;
@@ -175,7 +176,7 @@ static bool is_assigned(const stream *s, uint64_t record)
 
 static void next_block(stream *s)
 {
-    s->at = (cursor){s->at.epoch, s->at.ordinal + 1, 0};
+    s->at = (cursor){s->at.epoch, s->at.ordinal + 1};
 }
 
 /* Appends some of the next examples to `rows`, or none. *last_out: the epoch is over. */
@@ -241,10 +242,7 @@ static yk_status fill(stream *s, window *w)
     while (!w->last && yk_rows_bytes(&w->rows) < f->window_bytes) {
         if ((st = read_stream(s, &w->rows, &w->last)))
             return st;
-        yk_mutex_lock(&s->lock);
-        bool quit = s->quit;
-        yk_mutex_unlock(&s->lock);
-        if (quit)
+        if (s->quit)
             return YK_OK;
     }
     return prepare(f, w);
@@ -265,7 +263,7 @@ static void *read_ahead(void *arg)
         yk_mutex_unlock(&s->lock);
         st = fill(s, w);
         if (w->last)
-            s->at = (cursor){s->at.epoch + 1, 0, 0};
+            s->at = (cursor){s->at.epoch + 1};
         w->end = s->at;
         yk_mutex_lock(&s->lock);
         w->ready = !st && !s->quit;
@@ -299,11 +297,12 @@ static void stop_reading(stream *s)
     yk_mutex_unlock(&s->lock);
     if (s->started)
         yk_thread_join(&s->thread);
-    s->started = s->quit = s->finished = false;
+    s->started = s->finished = false;
+    s->quit = false;
     s->status = YK_OK;
     s->window[0].ready = s->window[1].ready = false;
     s->current = 0;
-    s->used = 0;
+    s->here.used = 0;
 }
 
 /* The lock is held. Every wait is timed: either it is rare, or reading is the bottleneck. */
@@ -320,10 +319,9 @@ static void wait_for_reader(stream *s, const window *w)
 /* Sets the cursor of a worker that is not reading. */
 static void set_cursor(stream *s, const uint64_t saved[EACH])
 {
-    s->here = s->at = (cursor){saved[0], saved[1], saved[2]};
-    s->used = (size_t)saved[3];
-    s->epoch_over = saved[4] != 0;
-    memcpy(s->last, saved, sizeof s->last);
+    memcpy(&s->here, saved, sizeof s->here);
+    s->last = s->here;
+    s->at = (cursor){saved[0], saved[1], saved[2]};
 }
 
 /* At the end of an epoch of its stream, or without one: which stream the worker continues with. A gradient must not be over
@@ -334,7 +332,9 @@ static yk_status change_stream(stream *s, bool *changed_out)
     const uint64_t end[EACH] = {s->here.epoch};
     uint64_t at[EACH] = {s->here.epoch};
     int number = s->number;
-    yk_status st = plan->next_stream(plan->lease_context, s->me, s->last, &number, at);
+    uint64_t last[EACH];
+    memcpy(last, &s->last, sizeof last);
+    yk_status st = plan->next_stream(plan->lease_context, s->me, last, &number, at);
     if (st || (number == s->number && memcmp(at, end, sizeof at) == 0))
         return st;
     *changed_out = true;
@@ -356,8 +356,7 @@ static yk_status leave_window(stream *s, window *w, bool *changed_out)
     yk_cond_broadcast(&s->changed);
     yk_mutex_unlock(&s->lock);
     s->current ^= 1;
-    s->used = 0;
-    s->epoch_over = last && plan->rounds;
+    s->here.over = last && plan->rounds;
     s->empty_epochs += last;
     if (s->empty_epochs > MAX_EMPTY_EPOCHS * (uint64_t)plan->workers)
         return yk__fail_empty(s->owner->feed.data->source);
@@ -370,7 +369,7 @@ static yk_status current_window(stream *s, window **out)
     bool changed = false;
     yk_status st = s->number < 0 ? change_stream(s, &changed) : YK_OK;
     *out = NULL;
-    while (!st && !changed && s->number >= 0 && !s->epoch_over) {
+    while (!st && !changed && s->number >= 0 && !s->here.over) {
         if (!s->started && (st = start(s)))
             return st;
         window *w = &s->window[s->current];
@@ -382,7 +381,7 @@ static yk_status current_window(stream *s, window **out)
         yk_mutex_unlock(&s->lock);
         if (!ready)
             return failed ? yk_fail(failed, "%s", s->error) : YK_OK;
-        if (s->used < w->rows.n) {
+        if (s->here.used < w->rows.n) {
             *out = w;
             return YK_OK;
         }
@@ -391,11 +390,11 @@ static yk_status current_window(stream *s, window **out)
     return st;
 }
 
-static void cursor_of(const yk_feed *feed, int me, uint64_t out[EACH])
+static int cursor_of(const yk_feed *feed, int me, uint64_t out[EACH])
 {
     const stream *s = &((const stream_feed *)feed)->worker[me];
-    memcpy(out, (uint64_t[EACH]){s->here.epoch, s->here.ordinal, s->here.record, s->used, s->epoch_over},
-           EACH * sizeof *out);
+    memcpy(out, &s->here, sizeof s->here);
+    return s->number;
 }
 
 static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
@@ -406,13 +405,14 @@ static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
     yk_status st = current_window(s, &w);
     if (st || !w)
         return st;
-    const size_t want = batches * feed->plan.batch, have = w->rows.n - s->used, n = have < want ? have : want;
+    const size_t want = batches * feed->plan.batch, have = w->rows.n - (size_t)s->here.used,
+                 n = have < want ? have : want;
     const uint64_t window_number = s->here.ordinal * 0x100000001b3u + s->here.record;
-    *out = yk__batch_at(&feed->plan, &w->rows, w->pick + s->used, n, have, s->here.epoch,
-                        yk_mix64(window_number + (uint64_t)me) + s->used);
-    s->used += n;
+    *out = yk__batch_at(&feed->plan, &w->rows, w->pick + s->here.used, n, have, s->here.epoch,
+                        yk_mix64(window_number + (uint64_t)me) + s->here.used);
+    s->here.used += n;
     s->empty_epochs = 0;
-    cursor_of(feed, me, s->last);
+    s->last = s->here;
     return YK_OK;
 }
 
@@ -420,21 +420,21 @@ static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
 {
     stream *s = &((stream_feed *)feed)->worker[me];
     (void)epoch; /* the thread has already begun it */
-    s->epoch_over = false;
+    s->here.over = false;
 }
 
-static size_t cursor_size(yk_feed *feed)
-{
-    return HEAD + EACH * (size_t)feed->plan.workers;
-}
-
-static void cursor_save(const yk_feed *feed, uint64_t *out)
+static yk_status cursors(yk_feed *feed, uint64_t **out, size_t *n_out)
 {
     const stream_feed *f = (const stream_feed *)feed;
-    *out++ = YK_CURSOR_STREAM;
-    *out++ = f->window_bytes;
+    *n_out = HEAD + EACH * (size_t)feed->plan.workers;
+    uint64_t *to = *out = yk_alloc(*n_out, sizeof *to, "the data cursor");
+    if (!to)
+        return YK_ESYSTEM;
+    *to++ = YK_CURSOR_STREAM;
+    *to++ = f->window_bytes;
     for (int i = 0; i < feed->plan.workers; i++)
-        cursor_of(feed, i, out + EACH * i);
+        cursor_of(feed, i, to + EACH * i);
+    return YK_OK;
 }
 
 /* The cursor was saved with other workers or windows: blocks that were fully used are skipped, and the examples of partly used
@@ -472,7 +472,7 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
                        "the checkpoint was written with data in memory: resume it with --stream never");
     if (n < HEAD + EACH || (n - HEAD) % EACH)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor is damaged: it has %zu numbers", n);
-    if (n != cursor_size(feed) || saved[1] != f->window_bytes)
+    if (n != HEAD + EACH * (size_t)feed->plan.workers || saved[1] != f->window_bytes)
         return restore_blocks(f, saved + HEAD, (n - HEAD) / EACH);
     for (int i = 0; i < feed->plan.workers; i++)
         set_cursor(&f->worker[i], saved + HEAD + EACH * i);
@@ -498,11 +498,6 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static int stream_of(const yk_feed *feed, int me)
-{
-    return ((const stream_feed *)feed)->worker[me].number;
-}
-
 static void drop_lease(yk_feed *feed, int me)
 {
     stream *s = &((stream_feed *)feed)->worker[me];
@@ -514,12 +509,10 @@ static void drop_lease(yk_feed *feed, int me)
 
 static const yk__feed_ops ops = {.next = next,
                                  .epoch = epoch_of,
-                                 .cursor_size = cursor_size,
-                                 .cursor_save = cursor_save,
+                                 .cursor = cursors,
                                  .cursor_restore = cursor_restore,
                                  .free = free_feed,
                                  .cursor_of = cursor_of,
-                                 .stream = stream_of,
                                  .drop_lease = drop_lease};
 
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)

@@ -117,12 +117,9 @@ static yk_status save(yk__trainer *t)
     yk_progress_state p = yk__progress_now(t);
     if (t->cluster.rank != 0 && !streams) /* the cursor is the same on all ranks */
         return YK_OK;
-    p.ncursor = yk_feed_cursor_size(t->feed);
-    p.cursor = yk_alloc(p.ncursor, sizeof *p.cursor, "the data cursor");
-    if (!p.cursor)
-        return YK_ESYSTEM;
-    yk_feed_cursor_save(t->feed, p.cursor);
-    yk_status st = streams ? gather_cursors(t, p.cursor + 2) : YK_OK;
+    yk_status st = yk_feed_cursor(t->feed, &p.cursor, &p.ncursor);
+    if (!st && streams)
+        st = gather_cursors(t, p.cursor + 2);
     if (st || t->cluster.rank != 0 || !t->result->run_dir) {
         yk_free(p.cursor);
         return st;

@@ -97,16 +97,15 @@ static yk_status make_cursor(chief *c, yk_progress_state *p)
     const yk__trainer *t = c->t;
     const yk_cursor_kind kind = t->plan->cursor_kind;
     const uint64_t fixed[] = {YK_CURSOR_LOCKSTEP, t->epoch, yk__min(c->used, t->train.examples)};
-    p->ncursor = kind == YK_CURSOR_STREAM  ? 2 + YK_CURSOR_SIZE * (size_t)t->plan->workers
-                 : kind == YK_CURSOR_LEASE ? yk_assignment_cursor_size(&t->cluster.assignment)
-                                           : sizeof fixed / sizeof *fixed;
+    if (kind == YK_CURSOR_LEASE)
+        return yk_assignment_cursor(&t->cluster.assignment, &p->cursor, &p->ncursor);
+    p->ncursor = kind == YK_CURSOR_STREAM ? 2 + YK_CURSOR_SIZE * (size_t)t->plan->workers
+                                          : sizeof fixed / sizeof *fixed;
     if (!(p->cursor = yk_alloc(p->ncursor, sizeof *p->cursor, "the data cursor")))
         return YK_ESYSTEM;
     if (kind == YK_CURSOR_STREAM)
         yk_streams_save(&t->cluster.streams, p->cursor, (size_t)t->config->shuffle_mb << 20,
                         t->plan->lockstep ? t->epoch : 0);
-    else if (kind == YK_CURSOR_LEASE)
-        yk_assignment_cursor_save(&t->cluster.assignment, p->cursor);
     else
         memcpy(p->cursor, fixed, sizeof fixed);
     return YK_OK;

@@ -26,8 +26,8 @@ static yk_status announce(yk__loop *w)
         yk_status st = next_batch(w, 1, &batch);
         if (st)
             return st;
-        yk_feed_cursor_of(w->t->feed, w->number, cursor);
-        cursor[YK_CURSOR_SIZE - 1] |= (uint64_t)yk_feed_stream(w->t->feed, w->number) << YK_STREAM_SHIFT;
+        const int stream = yk_feed_cursor_of(w->t->feed, w->number, cursor);
+        cursor[YK_CURSOR_SIZE - 1] |= (uint64_t)stream << YK_STREAM_SHIFT;
         if ((st = w->store->ops->announce(w->store, w->me, &batch, cursor)))
             return st;
     }
