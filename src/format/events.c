@@ -32,55 +32,63 @@ static void put_varint(yk_events *e, uint64_t value)
     put(e, code, (size_t)(yk__wire_put_varint(code, value) - code));
 }
 
-static void put_field(yk_events *e, unsigned number, unsigned type)
+static void put_bytes(yk_events *e, const void *data, size_t size)
 {
-    put_varint(e, YK__TAG(number, type));
-}
-
-static void put_int(yk_events *e, unsigned number, int64_t value)
-{
-    put_field(e, number, YK__VARINT);
-    put_varint(e, (uint64_t)value); /* negative numbers take ten bytes, as in protobuf */
-}
-
-static void put_double(yk_events *e, unsigned number, double value)
-{
-    put_field(e, number, YK__FIXED64);
-    put(e, &value, sizeof value);
-}
-
-static void put_bytes(yk_events *e, unsigned number, const void *data, size_t size)
-{
-    put_field(e, number, YK__LEN);
     put_varint(e, size);
     put(e, data, size);
 }
 
-static void put_string(yk_events *e, unsigned number, const char *text)
+/* The length of a nested message is stored before it, but is known only after it. */
+static void close_message(yk_events *e)
 {
-    put_bytes(e, number, text, strlen(text));
+    uint8_t code[10];
+    const size_t begin = e->begin[--e->depth], length = e->message.n - begin;
+    const size_t n = (size_t)(yk__wire_put_varint(code, length) - code);
+    put(e, code, n); /* grows the buffer */
+    if (e->message.status)
+        return;
+    char *at = e->message.s + begin;
+    memmove(at + n, at, length);
+    memcpy(at, code, n);
 }
 
-/* A nested message: its length is stored before it, but is known only after it. */
-static void open_message(yk_events *e, unsigned number)
+/* Puts fields: each is a number followed by the type of its value.
+ *
+ *     "2i 5{1{1s 2f}}"      field 2 is an int64_t; 5 a message with the message 1, whose fields are a string and a float
+ *
+ * i: int64_t   d: double   f: double, stored as a float   s: const char *   b: const void *, size_t   { }: a message, which a
+ * later call may continue and close. */
+static void put_fields(yk_events *e, const char *pattern, ...)
 {
-    put_field(e, number, YK__LEN);
-    e->begin[e->depth++] = e->message.n;
-}
-
-static void close_messages(yk_events *e, int levels)
-{
-    while (levels-- > 0) {
-        uint8_t code[10];
-        const size_t begin = e->begin[--e->depth], length = e->message.n - begin;
-        const size_t n = (size_t)(yk__wire_put_varint(code, length) - code);
-        put(e, code, n); /* grows the buffer */
-        if (e->message.status)
-            continue;
-        char *at = e->message.s + begin;
-        memmove(at + n, at, length);
-        memcpy(at, code, n);
+    static const char types[] = "idfsb{";
+    static const uint8_t wire[] = {YK__VARINT, YK__FIXED64, YK__FIXED32, YK__LEN, YK__LEN, YK__LEN};
+    va_list args;
+    va_start(args, pattern);
+    for (const char *p = pattern; *p; p++) {
+        unsigned number = 0;
+        for (; *p >= '0' && *p <= '9'; p++)
+            number = 10 * number + (unsigned)(*p - '0');
+        if (number)
+            put_varint(e, YK__TAG(number, wire[strchr(types, *p) - types]));
+        if (*p == 'i') {
+            put_varint(e, (uint64_t)va_arg(args, int64_t)); /* negative ones take ten bytes, as in protobuf */
+        } else if (*p == 'd' || *p == 'f') {
+            const double value = va_arg(args, double);
+            const float small = (float)value;
+            put(e, *p == 'd' ? (const void *)&value : &small, *p == 'd' ? sizeof value : sizeof small);
+        } else if (*p == 's') {
+            const char *text = va_arg(args, const char *);
+            put_bytes(e, text, strlen(text));
+        } else if (*p == 'b') {
+            const void *data = va_arg(args, const void *);
+            put_bytes(e, data, va_arg(args, size_t));
+        } else if (*p == '{') {
+            e->begin[e->depth++] = e->message.n;
+        } else if (*p == '}') {
+            close_message(e);
+        }
     }
+    va_end(args);
 }
 
 /* ---- events */
@@ -89,27 +97,22 @@ static void event_begin(yk_events *e, double wall_time)
 {
     e->message.n = 0;
     e->message.status = YK_OK;
-    put_double(e, 1, wall_time == 0 ? yk_wall() : wall_time);
+    put_fields(e, "1d", wall_time == 0 ? yk_wall() : wall_time);
 }
 
 static yk_status event_send(yk_events *e)
 {
-    close_messages(e, e->depth);
+    while (e->depth)
+        close_message(e);
     return e->message.status ? e->message.status : yk_tfr_write(e->file, e->message.s, e->message.n);
 }
 
 yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const yk_scalar *scalar, size_t n)
 {
     event_begin(e, wall_time);
-    put_int(e, 2, step);
-    open_message(e, 5);
-    for (size_t i = 0; i < n; i++) {
-        open_message(e, 1);
-        put_string(e, 1, scalar[i].tag);
-        put_field(e, 2, YK__FIXED32);
-        put(e, &scalar[i].value, sizeof scalar[i].value);
-        close_messages(e, 1);
-    }
+    put_fields(e, "2i 5{", step);
+    for (size_t i = 0; i < n; i++)
+        put_fields(e, "1{1s 2f}", scalar[i].tag, (double)scalar[i].value);
     return event_send(e);
 }
 
@@ -117,147 +120,76 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
                               const yk_histogram *h)
 {
     event_begin(e, wall_time);
-    put_int(e, 2, step);
-    open_message(e, 5);
-    open_message(e, 1);
-    put_string(e, 1, tag);
-    open_message(e, 5);
-    put_double(e, 1, h->min);
-    put_double(e, 2, h->max);
-    put_double(e, 3, h->num);
-    put_double(e, 4, h->sum);
-    put_double(e, 5, h->sum_squares);
-    if (h->n) {
-        put_bytes(e, 6, h->limit, h->n * sizeof *h->limit);
-        put_bytes(e, 7, h->count, h->n * sizeof *h->count);
-    }
+    put_fields(e, "2i 5{1{1s 5{1d 2d 3d 4d 5d", step, tag, h->min, h->max, h->num, h->sum, h->sum_squares);
+    if (h->n)
+        put_fields(e, "6b 7b", h->limit, h->n * sizeof *h->limit, h->count, h->n * sizeof *h->count);
     return event_send(e);
-}
-
-/* ---- a graph */
-
-/* Two levels of messages: the attribute, and its value. */
-static void open_attribute(yk_events *e, const char *key)
-{
-    open_message(e, 5);
-    put_string(e, 1, key);
-    open_message(e, 2);
-}
-
-static void put_dimension(yk_events *e, int64_t size)
-{
-    open_message(e, 2);
-    put_int(e, 1, size);
-    close_messages(e, 1);
 }
 
 static void put_node(yk_events *e, const yk_graph_node *node)
 {
-    open_message(e, 1);
-    put_string(e, 1, node->name);
-    put_string(e, 2, node->op);
+    put_fields(e, "1{1s 2s", node->name, node->op);
     if (node->input)
-        put_string(e, 3, node->input);
-    open_attribute(e, "_output_shapes"); /* TensorBoard labels edges with these */
-    open_message(e, 1);
-    open_message(e, 7);
-    put_dimension(e, -1); /* the number of examples */
+        put_fields(e, "3s", node->input);
+    /* TensorBoard labels edges with these; the first is the number of examples. */
+    put_fields(e, "5{1s 2{1{7{2{1i}", "_output_shapes", (int64_t)-1);
     for (int i = 0; i < node->rank; i++)
-        put_dimension(e, (int64_t)node->shape[i]);
-    close_messages(e, 4);
-    if (node->text) {
-        open_attribute(e, "layer");
-        put_string(e, 2, node->text);
-        close_messages(e, 2);
-    }
-    open_attribute(e, "parameters");
-    put_int(e, 3, (int64_t)node->params);
-    close_messages(e, 3);
+        put_fields(e, "2{1i}", (int64_t)node->shape[i]);
+    put_fields(e, "}}}}");
+    if (node->text)
+        put_fields(e, "5{1s 2{2s}}", "layer", node->text);
+    put_fields(e, "5{1s 2{3i}}}", "parameters", (int64_t)node->params);
 }
 
 yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n)
 {
-    enum { PRODUCER = 21 }; /* the first version with shapes in this form */
+    const int64_t producer = 21; /* the first version with shapes in this form */
     event_begin(e, wall_time);
-    open_message(e, 4);
+    put_fields(e, "4{");
     for (size_t i = 0; i < n; i++)
         put_node(e, &node[i]);
-    open_message(e, 4);
-    put_int(e, 1, PRODUCER);
+    put_fields(e, "4{1i", producer);
     return event_send(e);
 }
 
 /* ---- hyperparameters: messages of TensorBoard's plug-in, in the metadata of a value whose tensor is empty */
 
-/* Opens message `number` of HParamsPluginData. */
-static void open_session(yk_events *e, const char *tag, unsigned number)
+/* Begins HParamsPluginData. */
+static void begin_session(yk_events *e, const char *tag)
 {
-    enum { FLOATS = 1, TENSOR = 2 };
+    const int64_t floats = 1, tensor = 2;
     event_begin(e, 0);
-    open_message(e, 5);
-    open_message(e, 1);
-    put_string(e, 1, tag);
-    open_message(e, 8);
-    put_int(e, 1, FLOATS);
-    open_message(e, 2);
-    put_dimension(e, 0);
-    close_messages(e, 2);
-    open_message(e, 9);
-    put_int(e, 4, TENSOR);
-    open_message(e, 1);
-    put_string(e, 1, "hparams");
-    open_message(e, 2);
-    open_message(e, number);
-}
-
-static yk_status put_experiment(yk_events *e, const yk_hyperparameter *h, size_t n,
-                                const char *const *metrics)
-{
-    enum { STRING = 1, FLOAT64 = 3 };
-    open_session(e, "_hparams_/experiment", 2);
-    put_double(e, 3, yk_wall());
-    for (size_t i = 0; i < n; i++) {
-        open_message(e, 4);
-        put_string(e, 1, h[i].name);
-        put_int(e, 4, h[i].text ? STRING : FLOAT64);
-        close_messages(e, 1);
-    }
-    for (; *metrics; metrics++) {
-        open_message(e, 5);
-        open_message(e, 1);
-        put_string(e, 2, *metrics);
-        close_messages(e, 2);
-    }
-    return event_send(e);
+    put_fields(e, "5{1{1s 8{1i 2{2{1i}}} 9{4i 1{1s 2{", tag, floats, (int64_t)0, tensor, "hparams");
 }
 
 yk_status yk_events_session_begin(yk_events *e, const yk_hyperparameter *h, size_t n,
                                   const char *const *metrics)
 {
-    const yk_status st = put_experiment(e, h, n, metrics);
+    const int64_t string = 1, float64 = 3;
+    begin_session(e, "_hparams_/experiment");
+    put_fields(e, "2{3d", yk_wall());
+    for (size_t i = 0; i < n; i++)
+        put_fields(e, "4{1s 4i}", h[i].name, h[i].text ? string : float64);
+    for (; *metrics; metrics++)
+        put_fields(e, "5{1{2s}}", *metrics);
+    const yk_status st = event_send(e);
     if (st)
         return st;
-    open_session(e, "_hparams_/session_start_info", 3);
-    put_double(e, 5, yk_wall());
-    for (size_t i = 0; i < n; i++) {
-        open_message(e, 1);
-        put_string(e, 1, h[i].name);
-        open_message(e, 2);
+    begin_session(e, "_hparams_/session_start_info");
+    put_fields(e, "3{5d", yk_wall());
+    for (size_t i = 0; i < n; i++)
         if (h[i].text)
-            put_string(e, 3, h[i].text);
+            put_fields(e, "1{1s 2{3s}}", h[i].name, h[i].text);
         else
-            put_double(e, 2, h[i].number);
-        close_messages(e, 2);
-    }
+            put_fields(e, "1{1s 2{2d}}", h[i].name, h[i].number);
     return event_send(e);
 }
 
 yk_status yk_events_session_end(yk_events *e, bool success)
 {
-    enum { SUCCESS = 1, FAILURE = 2 };
-    open_session(e, "_hparams_/session_end_info", 4);
-    put_int(e, 1, success ? SUCCESS : FAILURE);
-    put_double(e, 2, yk_wall());
+    const int64_t succeeded = 1, failed = 2;
+    begin_session(e, "_hparams_/session_end_info");
+    put_fields(e, "4{1i 2d", success ? succeeded : failed, yk_wall());
     return event_send(e);
 }
 
@@ -294,7 +226,7 @@ yk_status yk_events_create(const char *dir, const char *name, yk_events **out)
     free(file);
     if (!st) {
         event_begin(e, 0);
-        put_string(e, 3, "brain.Event:2");
+        put_fields(e, "3s", "brain.Event:2");
         st = event_send(e);
     }
     /* At once: TensorBoard reports an error for a file without its first event. */
