@@ -97,7 +97,7 @@ static void files_are_found_and_divided(void **state)
         assert_int_equal(yk_files_find(in_directory(form ? "files/part-*" : "files"), &f), YK_OK);
         assert_int_equal(f.n, 2);
         assert_string_equal(f.path[0], in_directory("files/part-1"));
-        assert_int_equal(f.state[1].bytes, 10);
+        assert_int_equal(f.state[1].st_size, 10);
         assert_int_equal(f.bytes, 15);
         assert_int_equal(yk_files_blocks(&f, 4), YK_OK);
         static const uint64_t begins[] = {0, 4, 0, 4, 8}, ends[] = {4, 5, 4, 8, 10};

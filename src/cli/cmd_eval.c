@@ -197,7 +197,7 @@ static bool is_read(const char *data, const char *path)
         return false;
     if (!yk_files_find(spec.where, &f))
         for (size_t i = 0; f.state && i < f.n; i++)
-            found |= f.state[i].device == there.st_dev && f.state[i].inode == there.st_ino;
+            found |= f.state[i].st_dev == there.st_dev && f.state[i].st_ino == there.st_ino;
     yk_files_fini(&f);
     yk_spec_fini(&spec);
     return found;

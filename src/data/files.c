@@ -1,15 +1,15 @@
 #include "data/files.h"
 
 #include "base/mem.h"
+#include "base/rng.h"
+#include "data/schema.h"
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- directories */
@@ -182,28 +182,22 @@ static yk_status find_by_glob(const char *pattern, yk_files *f)
     return st;
 }
 
-static yk_file_state state_of(const struct stat *s)
-{
-    return (yk_file_state){s->st_dev, s->st_ino, (uint64_t)s->st_size, s->st_mtim};
-}
-
 /* Sets the states of the files from number `first` on. */
 static yk_status measure(yk_files *f, size_t first)
 {
     if (YK_RESERVE(f->state, f->state_cap, f->n, "file states"))
         return YK_ESYSTEM;
     for (size_t i = first; i < f->n; i++) {
-        struct stat s;
-        if (stat(f->path[i], &s) || access(f->path[i], R_OK))
+        struct stat *const s = &f->state[i];
+        if (stat(f->path[i], s) || access(f->path[i], R_OK))
             return yk_fail(YK_EDATA, "%s: cannot read: %s", f->path[i], strerror(errno));
-        if (!S_ISREG(s.st_mode))
+        if (!S_ISREG(s->st_mode))
             return yk_fail(YK_EDATA,
                            "%s: not a regular file; to read a pipe, use standard input: libsvm:-, csv:-",
                            f->path[i]);
-        if (s.st_size == 0)
+        if (s->st_size == 0)
             return yk_fail(YK_EDATA, "%s: is empty", f->path[i]);
-        f->state[i] = state_of(&s);
-        f->bytes += f->state[i].bytes;
+        f->bytes += (uint64_t)s->st_size;
     }
     return YK_OK;
 }
@@ -265,42 +259,27 @@ static yk_status find_several(const char *list, yk_files *f)
     return st;
 }
 
-static void free_noop(void *state)
-{
-    (void)state;
-}
-
-static int compare_files(const void *a, const void *b)
-{
-    const yk_file_state *x = a, *y = b;
-    return x->device != y->device ? (x->device > y->device) - (x->device < y->device)
-                                  : (x->inode > y->inode) - (x->inode < y->inode);
-}
-
 /* Keeps the first of several names of one file. */
 static yk_status drop_repeated(yk_files *f)
 {
-    void *seen = NULL;
-    size_t left = 0;
+    yk_schema_values seen = {0};
+    const size_t n = f->n;
     yk_status st = YK_OK;
-    for (size_t i = 0; i < f->n && !st; i++) {
-        /* The tree has pointers to the states of the files that are kept: their values move to `left`, and stay there. */
-        f->state[left] = f->state[i];
-        yk_file_state *const state = &f->state[left], **known = tsearch(state, &seen, compare_files);
-        if (!known) {
-            st = yk_fail_memory(64, "file names");
-        } else if (*known != state) {
-            f->bytes -= state->bytes;
+    f->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct stat s = f->state[i];
+        bool is_new = true;
+        if (!st)
+            st = yk_schema_value_add(&seen, yk_mix64(yk_mix64(s.st_dev) + s.st_ino) | 1, &is_new);
+        if (!is_new) {
+            f->bytes -= (uint64_t)s.st_size;
             free(f->path[i]);
-            f->path[i] = NULL;
-        } else if (left++ != i) {
-            f->path[left - 1] = f->path[i];
-            f->path[i] = NULL;
+            continue;
         }
+        f->path[f->n] = f->path[i];
+        f->state[f->n++] = s;
     }
-    if (!st)
-        f->n = left;
-    tdestroy(seen, free_noop);
+    yk_free(seen.slot);
     return st;
 }
 
@@ -330,7 +309,7 @@ yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes)
         yk_status st = f->state ? yk_input_compressed(f->path[i], &compressed) : YK_OK;
         if (st)
             return st;
-        uint64_t size = f->state ? f->state[i].bytes : 1;
+        uint64_t size = f->state ? (uint64_t)f->state[i].st_size : 1;
         uint64_t step = compressed ? size : block_bytes;
         for (uint64_t begin = 0; begin < size; begin += step) {
             uint64_t end = compressed ? UINT64_MAX : size - begin > step ? begin + step : size;
@@ -352,14 +331,7 @@ yk_status yk_files_unchanged(const yk_files *f, size_t file, const yk_input *in)
     yk_status st = yk_input_stat(in, &s);
     if (st)
         return st;
-    /* Not the device: a network file system that was mounted again has a new number. */
-    const yk_file_state *was = &f->state[file], is = state_of(&s);
-    const char *what =
-        is.bytes != was->bytes   ? "its size differs"
-        : is.inode != was->inode ? "another file has replaced it"
-        : is.modified.tv_sec != was->modified.tv_sec || is.modified.tv_nsec != was->modified.tv_nsec
-            ? "its modification time differs"
-            : NULL;
+    const char *what = yk_file_difference(&f->state[file], &s);
     if (!what)
         return YK_OK;
     return yk_fail(YK_EDATA, "%s: changed while it was being read: %s; use a copy that does not change",

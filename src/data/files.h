@@ -20,18 +20,8 @@
 
 #include "base/status.h"
 #include "format/input.h"
-#include <sys/types.h>
-#include <time.h>
 
 #define YK_BLOCK_BYTES ((uint64_t)1 << 20)
-
-/* Identifies a file and its content. */
-typedef struct {
-    dev_t device;
-    ino_t inode;
-    uint64_t bytes; /* on disk */
-    struct timespec modified;
-} yk_file_state;
 
 typedef struct {
     size_t file;         /* its number */
@@ -41,9 +31,9 @@ typedef struct {
 
 typedef struct {
     size_t n;
-    char **path;          /* [n] owned */
-    yk_file_state *state; /* [n] when the files were found; owned. NULL: standard input */
-    uint64_t bytes;       /* the sum of their bytes */
+    char **path;        /* [n] owned */
+    struct stat *state; /* [n] when the files were found; owned. NULL: standard input */
+    uint64_t bytes;     /* the sum of their bytes */
     size_t path_cap, state_cap, block_cap;
     size_t nblocks;
     yk_file_block *block; /* [nblocks]; owned */

@@ -378,6 +378,16 @@ yk_status yk_input_stat(const yk_input *in, struct stat *stat_out)
     return fstat(in->fd, stat_out) ? fail_path(in->path, errno) : YK_OK;
 }
 
+/* Not the device: a network file system that was mounted again has a new number. */
+const char *yk_file_difference(const struct stat *was, const struct stat *now)
+{
+    return now->st_size != was->st_size ? "its size differs"
+           : now->st_ino != was->st_ino ? "another file has replaced it"
+           : now->st_mtim.tv_sec != was->st_mtim.tv_sec || now->st_mtim.tv_nsec != was->st_mtim.tv_nsec
+               ? "its modification time differs"
+               : NULL;
+}
+
 const char *yk_input_reason(const yk_input *in)
 {
     return in->reason;

@@ -349,15 +349,13 @@ yk_status yk_parquet_readable(const yk_parquet *f, size_t column)
 
 yk_status yk__pq_unchanged(const yk_parquet *f, int fd)
 {
-    const struct stat *was = &f->state;
     struct stat now;
     if (fd < 0 || fstat(fd, &now))
         return yk_fail(errno == EMFILE || errno == ENFILE ? YK_ESYSTEM : YK_EDATA, "%s: cannot read: %s",
                        f->path, strerror(errno));
-    if (now.st_dev != was->st_dev || now.st_ino != was->st_ino || now.st_size != was->st_size ||
-        now.st_mtim.tv_sec != was->st_mtim.tv_sec || now.st_mtim.tv_nsec != was->st_mtim.tv_nsec)
-        return yk_fail(YK_EDATA, "%s: the file has changed since it was opened", f->path);
-    return YK_OK;
+    const char *what = yk_file_difference(&f->state, &now);
+    return what ? yk_fail(YK_EDATA, "%s: the file has changed since it was opened: %s", f->path, what)
+                : YK_OK;
 }
 
 /* ---- pages */
