@@ -264,38 +264,23 @@ yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtyp
 
 /* ---- writing */
 
-typedef struct {
-    const yk_tensor *tensor;
-    uint64_t bytes;
-    size_t number; /* as given: makes the sort stable */
-} item;
-
 /* Larger elements first: this aligns every tensor to its element size without gaps, which the format forbids. */
-static int by_element(const void *a, const void *b)
+static yk_status arrange(const char *path, const yk_tensor *tensor, size_t n, const yk_tensor **order)
 {
-    const item *x = a, *y = b;
-    size_t i = yk_dtype_bytes(x->tensor->dtype), j = yk_dtype_bytes(y->tensor->dtype);
-    if (i != j)
-        return i > j ? -1 : 1;
-    return x->number < y->number ? -1 : 1;
-}
-
-static yk_status measure(const char *path, const yk_tensor *tensor, size_t n, item *items)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < n; i++) {
-        const yk_tensor *t = &tensor[i];
+    uint64_t total = 0, bytes;
+    for (size_t width = 8, k = 0; width; width /= 2)
+        for (size_t i = 0; i < n; i++)
+            if (yk_dtype_bytes(tensor[i].dtype) == width)
+                order[k++] = &tensor[i];
+    for (const yk_tensor *t = tensor; t < tensor + n; t++) {
         if (t->rank > YK_TENSOR_RANK_MAX)
             return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has more than %d dimensions", path, t->name,
                            YK_TENSOR_RANK_MAX);
-        uint64_t bytes;
         if (!bytes_of(t, &bytes) || __builtin_add_overflow(total, bytes, &total) || total > OFFSET_MAX)
             return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" is too large for a file", path, t->name);
         if (bytes && !t->data && !t->fill)
             return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has no data", path, t->name);
-        items[i] = (item){t, bytes, i};
     }
-    qsort(items, n, sizeof *items, by_element);
     return YK_OK;
 }
 
@@ -315,8 +300,8 @@ static yk_status add(const char *path, json_t *object, const char *what, const c
 }
 
 /* {"__metadata__": {...}, name: {dtype, shape, data_offsets}, ...} in the order of the data */
-static yk_status make_header(const char *path, const item *items, size_t n, const yk_pair *meta, size_t nmeta,
-                             char **text_out)
+static yk_status make_header(const char *path, const yk_tensor **tensor, size_t n, const yk_pair *meta,
+                             size_t nmeta, char **text_out)
 {
     json_t *all = json_object(), *pairs = json_object();
     yk_status st = add(path, all, "tensor", METADATA, pairs);
@@ -324,20 +309,21 @@ static yk_status make_header(const char *path, const item *items, size_t n, cons
         st = yk_is_utf8(meta[i].value)
                  ? add(path, pairs, "metadata item", meta[i].key, json_string(meta[i].value))
                  : yk_fail(YK_EUSAGE, "%s: metadata \"%s\" is not UTF-8", path, meta[i].key);
-    uint64_t begin = 0;
-    for (size_t i = 0; !st && i < n; begin += items[i++].bytes) {
-        const yk_tensor *t = items[i].tensor;
+    uint64_t begin = 0, bytes;
+    for (size_t i = 0; !st && i < n; begin += bytes, i++) {
+        const yk_tensor *t = tensor[i];
         json_t *shape = json_array();
+        bytes_of(t, &bytes);
         for (size_t k = 0; k < t->rank; k++)
             json_array_append_new(shape, json_integer((json_int_t)t->shape[k]));
         st = add(path, all, "tensor", t->name,
                  json_pack("{s:s, s:o, s:[I,I]}", "dtype", yk_dtype_name(t->dtype), "shape", shape,
-                           "data_offsets", (json_int_t)begin, (json_int_t)(begin + items[i].bytes)));
+                           "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes)));
     }
     if (!st && !nmeta)
         json_object_del(all, METADATA);
     if (!st && !(*text_out = json_dumps(all, JSON_COMPACT)))
-        st = yk_fail_memory(n * sizeof *items, "the header of a file");
+        st = yk_fail_memory(n * sizeof *tensor, "the header of a file");
     json_decref(all);
     return st;
 }
@@ -355,57 +341,40 @@ static yk_status write_header(yk_file *f, const char *text)
     return st;
 }
 
-static yk_status write_filled(yk_file *f, const item *it, void *chunk)
+static yk_status write_tensor(yk_file *f, const yk_tensor *t, char chunk[FILL_CHUNK])
 {
-    const yk_tensor *t = it->tensor;
     yk_status st = YK_OK;
-    for (uint64_t at = 0; !st && at < it->bytes;) {
-        size_t n = it->bytes - at < FILL_CHUNK ? (size_t)(it->bytes - at) : FILL_CHUNK;
-        st = t->fill(t->context, at, chunk, n);
+    uint64_t bytes;
+    bytes_of(t, &bytes);
+    for (uint64_t at = 0, n; !st && at < bytes; at += n) {
+        n = bytes - at < FILL_CHUNK ? bytes - at : FILL_CHUNK;
+        if (!t->data)
+            st = t->fill(t->context, at, chunk, (size_t)n);
         if (!st)
-            st = yk_file_write(f, chunk, n);
-        at += n;
+            st = yk_file_write(f, t->data ? (const char *)t->data + at : chunk, (size_t)n);
     }
-    return st;
-}
-
-static yk_status write_data(yk_file *f, const item *items, size_t n)
-{
-    yk_status st = YK_OK;
-    void *chunk = NULL;
-    for (size_t i = 0; !st && i < n; i++) {
-        const yk_tensor *t = items[i].tensor;
-        if (t->data || !items[i].bytes) {
-            st = yk_file_write(f, t->data, (size_t)items[i].bytes);
-        } else if (chunk || (chunk = malloc(FILL_CHUNK))) {
-            st = write_filled(f, &items[i], chunk);
-        } else {
-            st = yk_fail_memory(FILL_CHUNK, "a chunk of a tensor");
-        }
-    }
-    free(chunk);
     return st;
 }
 
 yk_status yk_safetensors_write(const char *dir, const char *name, const yk_tensor *tensor, size_t n,
                                const yk_pair *meta, size_t nmeta)
 {
-    item *items = calloc(n + 1, sizeof *items);
-    if (!items)
-        return yk_fail_memory(n * sizeof *items, "a list of tensors");
-    char *text = NULL;
+    const yk_tensor **order = calloc(n + 1, sizeof *order);
+    char *text = NULL, *chunk = malloc(FILL_CHUNK);
     yk_file *f = NULL;
-    yk_status st = measure(name, tensor, n, items);
+    yk_status st =
+        order && chunk ? arrange(name, tensor, n, order) : yk_fail_memory(FILL_CHUNK, "a file of tensors");
     if (!st)
-        st = make_header(name, items, n, meta, nmeta, &text);
+        st = make_header(name, order, n, meta, nmeta, &text);
     if (!st)
         st = yk_file_create_in(dir, name, &f);
     if (!st)
         st = write_header(f, text);
-    if (!st)
-        st = write_data(f, items, n);
+    for (size_t i = 0; i < n && !st; i++)
+        st = write_tensor(f, order[i], chunk);
     st = yk_file_close(f, st);
     free(text);
-    free(items);
+    free(chunk);
+    free(order);
     return st;
 }
