@@ -98,15 +98,15 @@ static bool bit_at(const void *bits, size_t i)
     return ((const uint8_t *)bits)[i / 8] >> i % 8 & 1;
 }
 
-#define CONVERT(from, to)                                                                                    \
+#define CONVERT(from, to, convert)                                                                           \
     for (size_t i = 0; i < n; i++) {                                                                         \
         from x;                                                                                              \
         memcpy(&x, (const char *)p + (first + i) * sizeof x, sizeof x);                                      \
-        ((to *)out)[i] = (to)x;                                                                              \
-    }
+        ((to *)out)[i] = convert(x);                                                                         \
+    }                                                                                                        \
+    break
 
-/* Values first to first + n - 1 as int64_t or double. */
-static void convert(char letter, const void *p, size_t first, size_t n, void *out)
+void yk__arrow_convert(char letter, const void *p, size_t first, size_t n, void *out)
 {
     switch (letter) {
     case 'b':
@@ -114,26 +114,21 @@ static void convert(char letter, const void *p, size_t first, size_t n, void *ou
             ((int64_t *)out)[i] = bit_at(p, first + i);
         break;
     case 'c':
-        CONVERT(int8_t, int64_t) break;
+        CONVERT(int8_t, int64_t, (int64_t));
     case 'C':
-        CONVERT(uint8_t, int64_t) break;
+        CONVERT(uint8_t, int64_t, (int64_t));
     case 's':
-        CONVERT(int16_t, int64_t) break;
+        CONVERT(int16_t, int64_t, (int64_t));
     case 'S':
-        CONVERT(uint16_t, int64_t) break;
+        CONVERT(uint16_t, int64_t, (int64_t));
     case 'i':
-        CONVERT(int32_t, int64_t) break;
+        CONVERT(int32_t, int64_t, (int64_t));
     case 'I':
-        CONVERT(uint32_t, int64_t) break;
+        CONVERT(uint32_t, int64_t, (int64_t));
     case 'f':
-        CONVERT(float, double) break;
+        CONVERT(float, double, (double));
     case 'e':
-        for (size_t i = 0; i < n; i++) {
-            uint16_t h;
-            memcpy(&h, (const char *)p + (first + i) * sizeof h, sizeof h);
-            ((double *)out)[i] = half(h);
-        }
-        break;
+        CONVERT(uint16_t, double, half);
     case 'n':
         memset(out, 0, n * sizeof(int64_t));
         break;
@@ -150,7 +145,7 @@ static const void *numbers(const yk_arrow_type *t, char letter, const struct Arr
     const bool in_place = strchr("lLg", letter) && (uintptr_t)p % 8 == 0;
     if (in_place && t->unit <= 0.0 && t->divisor == 1)
         return (const uint64_t *)p + first;
-    convert(letter, p, first, n, out);
+    yk__arrow_convert(letter, p, first, n, out);
     for (size_t i = 0; t->unit > 0.0 && i < n; i++) {
         const double seconds = (double)(int64_t)out[i] * t->unit;
         memcpy(&out[i], &seconds, sizeof seconds);

@@ -86,4 +86,8 @@ yk_status yk_arrow_open(yk_arrow_values *v, const yk_arrow_type *type, const str
 yk_status yk_arrow_decode(yk_arrow_values *v, size_t first, size_t n);
 void yk_arrow_fini(yk_arrow_values *v); /* not the array */
 
+/* Internal to format/: values first to first + n - 1 at p, as int64_t or double. letter: their type, as in Arrow's format
+ * strings. */
+void yk__arrow_convert(char letter, const void *p, size_t first, size_t n, void *out);
+
 #endif

@@ -1,4 +1,5 @@
 /* The encodings of values in Parquet pages; see parquet.h. */
+#include "format/arrow.h"
 #include "format/parquet_internal.h"
 #include "format/wire.h"
 #include <string.h>
@@ -162,27 +163,14 @@ const char *yk__pq_delta_read(yk__pq_delta *d, int64_t *out, size_t n)
 
 /* ---- PLAIN */
 
-#define CONVERT(from_type, to_type)                                                                          \
-    for (size_t i = 0; i < n; i++) {                                                                         \
-        from_type v;                                                                                         \
-        memcpy(&v, *p + i * sizeof v, sizeof v);                                                             \
-        ((to_type *)out)[i] = (to_type)v;                                                                    \
-    }
-
 const char *yk__pq_plain_read(uint8_t physical, bool is_unsigned, const uint8_t **p, const uint8_t *end,
                               void *out, size_t n)
 {
     const size_t width = physical == YK__PQ_INT32 || physical == YK__PQ_FLOAT ? 4 : 8;
     if ((size_t)(end - *p) / width < n)
         return too_few;
-    if (width == 8)
-        memcpy(out, *p, n * width);
-    else if (physical == YK__PQ_FLOAT)
-        CONVERT(float, double)
-    else if (is_unsigned)
-        CONVERT(uint32_t, int64_t)
-    else
-        CONVERT(int32_t, int64_t)
+    const char narrow = physical == YK__PQ_FLOAT ? 'f' : is_unsigned ? 'I' : 'i';
+    yk__arrow_convert(width == 8 ? 'l' : narrow, *p, 0, n, out);
     *p += n * width;
     return NULL;
 }
