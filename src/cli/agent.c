@@ -12,7 +12,7 @@
  * YOKE_LOCAL_RANK, YOKE_LOCAL_SIZE, YOKE_MASTER and YOKE_STATUS_FD (channel.h) in its environment, and rank 0
  * YOKE_LISTEN_FD.
  *
- * An agent ignores SIGTERM, SIGINT and SIGHUP: the launcher decides. When the launcher dies, or sends no heartbeat for
+ * An agent blocks all signals: the launcher decides. When the launcher dies, or sends no heartbeat for
  * YOKE_AGENT_TIMEOUT seconds (0: no limit), the agent kills its ranks. When the agent dies, the kernel kills them.
  */
 #include "cli/channel.h"
@@ -39,7 +39,6 @@
 
 /* What the agent reads from: the launcher, the signal SIGCHLD, and the output of its ranks. */
 enum { CHANNEL, CHILDREN, OUT, ERR, SOURCES };
-static const yk_job_frame_kind kind_of[SOURCES] = {[OUT] = YK_FRAME_OUT, [ERR] = YK_FRAME_ERR};
 
 typedef struct {
     yk_channel channel;
@@ -50,7 +49,6 @@ typedef struct {
     int first, count, running;
     double timeout, last_message; /* when the launcher last sent something */
     bool killed;                  /* the launcher has ended the ranks */
-    bool nohup;                   /* SIGHUP was ignored */
 } agent;
 
 static void send_text(const agent *a, yk_job_frame_kind kind, const char *text)
@@ -116,20 +114,11 @@ static yk_status open_listener(agent *a)
 
 /* ---- ranks ---- */
 
-/* In the child: signals wait until the program handles them (cli/main.c). Ctrl-Z stops the launcher only. */
-static void set_signals(const agent *a)
-{
-    static const int usual[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
-    const sigset_t stop = yk_cli_stop_signals();
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        signal(usual[i], usual[i] == SIGHUP && a->nohup ? SIG_IGN : SIG_DFL);
-    signal(SIGTSTP, SIG_IGN);
-    sigprocmask(SIG_SETMASK, &stop, NULL);
-}
-
+/* In the child. Signals wait until the program handles them (cli/main.c). Ctrl-Z stops the launcher only. */
 static void exec_rank(const agent *a, char *const *command, int index, pid_t parent)
 {
     const int null = open("/dev/null", O_RDONLY), status = dup(a->channel.out); /* which may be stdout */
+    const sigset_t stop = yk_cli_stop_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || dup2(null, STDIN_FILENO) < 0 ||
         (a->to[OUT] >= 0 && dup2(a->to[OUT], STDOUT_FILENO) < 0) ||
@@ -144,7 +133,8 @@ static void exec_rank(const agent *a, char *const *command, int index, pid_t par
         yk_env_set_number("YOKE_LISTEN_FD", a->listener);
         fcntl(a->listener, F_SETFD, 0);
     }
-    set_signals(a);
+    signal(SIGTSTP, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &stop, NULL);
     execv("/proc/self/exe", command);
     fprintf(stderr, "yoke: error: cannot run /proc/self/exe: %s\n", strerror(errno));
     _exit(127);
@@ -192,8 +182,9 @@ static bool forward(agent *a, int source)
         a->source[source].fd = -1;
     }
     if (n > 0)
-        yk_channel_send(a->channel.out,
-                        &(yk_job_frame){.kind = kind_of[source], .bytes = (uint32_t)n, .data = text});
+        yk_channel_send(a->channel.out, &(yk_job_frame){.kind = source == OUT ? YK_FRAME_OUT : YK_FRAME_ERR,
+                                                        .bytes = (uint32_t)n,
+                                                        .data = text});
     return n > 0;
 }
 
@@ -222,16 +213,12 @@ static void reap(agent *a)
 
 static yk_status init(agent *a, bool forwards)
 {
-    sigset_t children;
-    struct sigaction hangup;
-    a->nohup = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
-    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGTSTP};
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-        signal(ignored[i], SIG_IGN);
+    sigset_t all, children;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
     signal(SIGCHLD, SIG_DFL);
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
-    sigprocmask(SIG_SETMASK, &children, NULL);
     for (int s = 0; s < SOURCES; s++) {
         a->source[s] = (struct pollfd){.fd = -1, .events = POLLIN};
         a->to[s] = -1;
@@ -309,14 +296,9 @@ int yk_agent(yk_channel channel, bool forwards)
 {
     agent a = {
         .channel = channel, .listener = -1, .timeout = forwards ? 10.0 : 0.0}; /* until the job is known */
-    yk_status st = init(&a, forwards);
-    if (!st)
-        yk_write_all(channel.out, YK_AGENT_GREETING, sizeof YK_AGENT_GREETING - 1);
-    if (!st) {
-        yk_write_all(channel.out, yoke_version(), strlen(yoke_version()));
-        yk_write_all(channel.out, "\n", 1);
+    const yk_status st = init(&a, forwards);
+    if (!st && dprintf(channel.out, "%s%s\n", YK_AGENT_GREETING, yoke_version()) > 0)
         serve(&a);
-    }
     signal_ranks(&a, SIGKILL);
     while (a.running && waitpid(-1, NULL, 0) > 0)
         a.running--;

@@ -52,6 +52,8 @@ void yk_failure_print_summary(const char *run_dir, time_t since);
 
 /* Flushes stdout. YK_ESYSTEM: the results, or a part of them, could not be written. */
 yk_status yk_cli_flush(void);
-yk_status yk_cli_print_json(yk_json *j); /* one line, then flushes; j is empty afterwards */
+/* Prints a text (taken; NULL: out of memory) and what follows it, then flushes. */
+yk_status yk_cli_print(char *text, const char *end);
+yk_status yk_cli_print_json(yk_json *j); /* one line; j is empty afterwards */
 
 #endif

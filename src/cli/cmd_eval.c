@@ -33,19 +33,13 @@ static int evaluate(const arguments *a, const yoke_model *model, const yoke_data
     char *text = NULL;
     if (yoke_evaluate_metrics(model, data, a->json ? &text : NULL, a->json ? NULL : &text, &error))
         return yk_cli_fail(&error);
-    printf(a->json ? "%s\n" : "%s", text);
-    free(text);
-    return yk_cli_exit(yk_cli_flush());
+    return yk_cli_exit(yk_cli_print(text, a->json ? "\n" : ""));
 }
 
 static int print_torch(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
     (void)a, (void)data;
-    char *text = yoke_model_torch(model);
-    fputs(text ? text : "", stdout);
-    const yk_status st = text ? yk_cli_flush() : yk_fail_memory(4096, "the model");
-    free(text);
-    return yk_cli_exit(st);
+    return yk_cli_exit(yk_cli_print(yoke_model_torch(model), ""));
 }
 
 /* ---- predict ---- */

@@ -25,11 +25,8 @@ static yk_status print_results(const yk_config *c, const yk_result *r)
 {
     char *text = NULL;
     yk_status st = (c->json ? yk_result_summary : yk_result_text)(c, r, &text);
-    if (!st) {
-        printf(c->json ? "%s\n" : "%s", text);
-        st = yk_cli_flush();
-    }
-    free(text);
+    if (!st)
+        st = yk_cli_print(text, c->json ? "\n" : "");
     if (!st && r->profile)
         yk_show_profile(stderr, r);
     return st;

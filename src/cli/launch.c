@@ -54,8 +54,6 @@ typedef struct {
     double last_message; /* when it last sent something */
 } host_agent;
 
-typedef enum { RUNS, LOST, ENDED } rank_state;
-
 typedef struct {
     const yk_config *config;
     yk_plan plan;
@@ -70,7 +68,7 @@ typedef struct {
     const job *job;
     host_agent *agent; /* [hosts] */
     size_t hosts;
-    rank_state *rank; /* [plan.processes] */
+    bool *ended; /* [plan.processes] ranks that have ended, or are about to */
     char master[512], token[YK_TOKEN_TEXT];
     time_t since;                  /* when it began */
     double last_message;           /* when a rank last reported something */
@@ -95,6 +93,13 @@ static double heartbeat_timeout(const attempt *s)
     return fmax(3.0, s->job->plan.heartbeat_timeout);
 }
 
+static void send_all(const attempt *s, yk_job_frame_kind kind)
+{
+    for (size_t i = 0; i < s->hosts; i++)
+        if (s->agent[i].pid && s->agent[i].greeted)
+            yk_channel_send(s->agent[i].channel.out, &(yk_job_frame){.kind = kind});
+}
+
 static void keep_alive(attempt *s)
 {
     static const double every = 1.0;
@@ -102,9 +107,7 @@ static void keep_alive(attempt *s)
     if (now - s->alive < every)
         return;
     s->alive = now;
-    for (size_t i = 0; i < s->hosts; i++)
-        if (s->agent[i].pid && s->agent[i].remote && s->agent[i].greeted)
-            yk_channel_send(s->agent[i].channel.out, &(yk_job_frame){.kind = YK_FRAME_ALIVE});
+    send_all(s, YK_FRAME_ALIVE);
 }
 
 /* Agents get heartbeats also while the program that reads the output is slow. */
@@ -122,13 +125,6 @@ static bool print(attempt *s, int fd, const char *data, size_t bytes)
 }
 
 /* ---- the end of a job ---- */
-
-static void send_all(attempt *s, yk_job_frame_kind kind)
-{
-    for (size_t i = 0; i < s->hosts; i++)
-        if (s->agent[i].pid && s->agent[i].started)
-            yk_channel_send(s->agent[i].channel.out, &(yk_job_frame){.kind = kind});
-}
 
 static void end_agent(host_agent *a)
 {
@@ -326,8 +322,8 @@ static void lose_ranks(attempt *s, int first, int last, const char *why)
 {
     bool dispensable = true;
     for (int r = first; r <= last; r++) {
-        dispensable &= s->rank[r] == ENDED || is_dispensable(s, r);
-        s->rank[r] = ENDED;
+        dispensable &= s->ended[r] || is_dispensable(s, r);
+        s->ended[r] = true;
     }
     if (!dispensable)
         fail(s, YK_ELOST, true, "%s", why);
@@ -362,12 +358,9 @@ static void handle_end(attempt *s, const yk_job_frame *f)
 static void handle_exit(attempt *s, const host_agent *a, int rank, int status)
 {
     char how[128], text[512];
-    const rank_state before = s->rank[rank];
-    const bool expected = WIFEXITED(status) && (!WEXITSTATUS(status) || before == LOST || s->over > 0.0);
-    if (before == ENDED || expected) {
-        s->rank[rank] = ENDED;
+    s->ended[rank] |= WIFEXITED(status) && (!WEXITSTATUS(status) || s->over > 0.0);
+    if (s->ended[rank])
         return;
-    }
     if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
@@ -386,7 +379,7 @@ static int name_ranks(const attempt *s, const host_agent *a, char *out, size_t s
     int n = 0;
     yk_text t = {0};
     for (int r = a->first; r <= a->last; r++)
-        if (s->rank[r] != ENDED)
+        if (!s->ended[r])
             yk_text_print(&t, "%s%d", n++ ? ", " : "", r);
     snprintf(out, size, "rank%s %s", n > 1 ? "s" : "", t.s ? t.s : "");
     yk_text_fini(&t);
@@ -466,7 +459,7 @@ static void handle_frame(attempt *s, const host_agent *a, const yk_job_frame *f)
             raise(SIGTERM); /* as if the launcher had received it */
         break;
     case YK_FRAME_LOST:
-        s->rank[f->rank] = LOST;
+        s->ended[f->rank] = true;
         if (!*s->error)
             snprintf(s->error, sizeof s->error, "%s", f->data);
         break;
@@ -520,15 +513,13 @@ static void handle_signals(attempt *s, double now)
         kill_all(s);
 }
 
-/* Whether an agent has sent nothing for too long. What it sent while the launcher was stopped or could not print counts. */
+/* Whether an agent on another host has sent nothing for too long. What it sent while the launcher was stopped or could not print
+ * counts. */
 static bool is_silent(const attempt *s, const host_agent *a, double now)
 {
-    /* the death of an agent on this host closes its channel; a live one may be slow on a busy host */
-    const double limit = s->job->plan.startup_timeout, timeout = !a->remote   ? fmax(60.0, limit)
-                                                                 : a->greeted ? heartbeat_timeout(s)
-                                                                              : limit;
+    const double timeout = a->greeted ? heartbeat_timeout(s) : s->job->plan.startup_timeout;
     struct pollfd p = {.fd = a->channel.in, .events = POLLIN};
-    return now - a->last_message > timeout && poll(&p, 1, 0) == 0;
+    return a->remote && now - a->last_message > timeout && poll(&p, 1, 0) == 0;
 }
 
 static void check_time(attempt *s)
@@ -603,8 +594,8 @@ static void supervise(attempt *s)
     sigset_t before;
     struct pollfd *p = calloc(s->job->hosts, sizeof *p);
     s->agent = calloc(s->job->hosts, sizeof *s->agent);
-    s->rank = calloc((size_t)s->job->plan.processes, sizeof *s->rank);
-    s->hosts = p && s->agent && s->rank ? s->job->hosts : 0;
+    s->ended = calloc((size_t)s->job->plan.processes, sizeof *s->ended);
+    s->hosts = p && s->agent && s->ended ? s->job->hosts : 0;
     sigprocmask(SIG_BLOCK, &stop, &before); /* delivered while it waits */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     yk_status st = s->hosts ? start_agents(s, &before)
@@ -619,7 +610,7 @@ static void supervise(attempt *s)
         end_agent(&s->agent[i]);
     sigprocmask(SIG_SETMASK, &before, NULL);
     free(s->agent);
-    free(s->rank);
+    free(s->ended);
     free(p);
 }
 

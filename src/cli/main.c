@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/suggest.h"
@@ -124,12 +125,12 @@ void yk_failure_print_summary(const char *run_dir, time_t since)
     size_t cap = 0;
     struct stat file;
     yk_text text = {0};
+    int fd;
     snprintf(path, sizeof path, "%s/summary.json", run_dir);
-    const int fd = expected ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (!f)
+    if (!expected || yk_file_open_regular(path, UINT64_MAX, &fd) || fd < 0)
         return;
-    if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_mtime >= since)
+    FILE *f = fdopen(fd, "r");
+    if (fstat(fd, &file) == 0 && file.st_mtime >= since)
         while (getline(&line, &cap, f) > 0) {
             line[strcspn(line, "\n")] = '\0';
             yk_text_add(&text, line + strspn(line, " "));
@@ -178,14 +179,18 @@ yk_status yk_cli_flush(void)
                : YK_OK;
 }
 
+yk_status yk_cli_print(char *text, const char *end)
+{
+    if (!text)
+        return yk_fail_memory(4096, "the results");
+    printf("%s%s", text, end);
+    free(text);
+    return yk_cli_flush();
+}
+
 yk_status yk_cli_print_json(yk_json *j)
 {
-    char *line = yk_json_take(j);
-    if (!line)
-        return yk_fail_memory(4096, "the results");
-    puts(line);
-    free(line);
-    return yk_cli_flush();
+    return yk_cli_print(yk_json_take(j), "\n");
 }
 
 /* ---- signals ---- */
