@@ -22,23 +22,20 @@ const char *const yk_purpose_name[YK_PURPOSES] = {"pull", "push", "all-reduce", 
 
 /* ---- this process ---- */
 
-/* Identifies this host together with one of its namespaces. */
-static uint64_t host_id(const char *name_space)
+uint64_t yk__host_id(void)
 {
     char text[256];
     uint64_t hash = 14695981039346656037u;
     yk_file_text(text, 64, "/proc/sys/kernel/random/boot_id");
     size_t n = strlen(text);
-    const ssize_t more = readlink(name_space, text + n, sizeof text - n);
-    n += more > 0 ? (size_t)more : 0;
+    for (int net = 0; net < 2; net++) {
+        const ssize_t more =
+            readlink(net ? "/proc/self/ns/net" : "/proc/self/ns/pid", text + n, sizeof text - n);
+        n += more > 0 ? (size_t)more : 0;
+    }
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
     return hash;
-}
-
-uint64_t yk__host_id(void)
-{
-    return host_id("/proc/self/ns/pid") ^ 3 * host_id("/proc/self/ns/net");
 }
 
 /* YOKE_SHARED_MEMORY=0, or a user who excludes shared memory from the transports of Open MPI. */
@@ -54,8 +51,7 @@ static yk_status exchange_addresses(yk_comm *c, double timeout)
 {
     yk__address mine = {0}; /* 0 where ranks are not processes: the kernel does not know their state */
     if (c->world.processes) {
-        mine = (yk__address){getpid(), host_id("/proc/self/ns/pid"),
-                             wants_messages() ? 0 : host_id("/proc/self/ns/net")};
+        mine = (yk__address){getpid(), yk__host_id(), !wants_messages()};
         gethostname(mine.name, sizeof mine.name - 1);
     }
     c->address = calloc((size_t)c->size, sizeof *c->address);
@@ -127,13 +123,14 @@ static yk_status choose_transport(const char *run_dir, double timeout, yk_rendez
 /* MPI_Init may never return; the native transport has a deadline of its own. */
 static yk_status start_transport(yk_comm *c, yk_startup *startup)
 {
-    yk_startup_attach(startup, c);
-    yk_startup_enter(startup, c->ops->mpi ? YK_STARTUP_BLOCKED : YK_STARTUP_BUSY);
+    yk__startup_attach(startup, c);
+    yk_startup_enter(startup, YK_STARTUP_BUSY);
     const int code = c->ops->start(c->self, &c->world);
     yk_startup_enter(startup, YK_STARTUP_WAITING);
-    yk_startup_attach(startup, NULL);
-    if (code)
+    if (code) {
+        yk__startup_attach(startup, NULL);
         return yk__transport_error(c, code, "cannot start", YK_ANY);
+    }
     c->rank = c->world.rank;
     c->size = c->world.size;
     return YK_OK;
@@ -146,7 +143,7 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
     prctl(PR_SET_TIMERSLACK,
           1000); /* ns, for this thread and those it starts: short sleeps end on time (wait.h) */
     yk_status st =
-        t.ops ? YK_OK : choose_transport(run_dir, startup ? yk_startup_timeout(startup) : timeout, &r, &t);
+        t.ops ? YK_OK : choose_transport(run_dir, startup ? startup->config.limit : timeout, &r, &t);
     if (st)
         return st;
     yk_comm *c = calloc(1, sizeof *c);
@@ -244,16 +241,6 @@ int yk_comm_local_size(const yk_comm *c)
     return here ? here : c->size;
 }
 
-int yk_comm_sharing(const yk_comm *c)
-{
-    return c->sharing ? c->sharing : yk_comm_local_size(c);
-}
-
-void yk_comm_set_sharing(yk_comm *c, int processes)
-{
-    c->sharing = processes;
-}
-
 const char *yk_comm_library(const yk_comm *c)
 {
     return c->world.library;
@@ -269,9 +256,9 @@ const yk_comm_counts *yk_comm_counted(const yk_comm *c)
 bool yk_comm_on_one_host(const yk_comm *c)
 {
     const yk__address *first = c->address;
-    bool all = first->network != 0;
-    for (int r = 1; r < c->size; r++)
-        all &= first[r].host == first->host && first[r].network == first->network;
+    bool all = true;
+    for (int r = 0; r < c->size; r++)
+        all &= first[r].host == first->host && first[r].shares_memory;
     return all;
 }
 
@@ -363,6 +350,13 @@ yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, v
                          there->peer);
 }
 
+static void count(yk_comm *c, yk_purpose why, bool incoming, size_t bytes, size_t messages)
+{
+    yk_traffic *t = &c->counts.traffic[why];
+    *(incoming ? &t->received : &t->sent) += bytes;
+    *(incoming ? &t->messages_received : &t->messages_sent) += messages;
+}
+
 static yk_status op_error(const yk_comm *c, const yk_op *op, int code)
 {
     return yk__transport_error(c, code, op->incoming ? "cannot receive from" : "cannot send to", op->peer);
@@ -388,8 +382,7 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
     const yk_status st = begin(c, op, tag, (void *)(uintptr_t)buf, bytes);
     if (st)
         return st;
-    c->counts.traffic[why].sent += bytes;
-    c->counts.traffic[why].messages_sent++;
+    count(c, why, false, bytes, 1);
     if (peer < c->size)
         c->counts.sent_to[peer] += bytes;
     return YK_OK;
@@ -404,20 +397,14 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
 void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
                             unsigned messages)
 {
-    yk_traffic *a = &c->counts.traffic[from], *b = &c->counts.traffic[to];
-    *(incoming ? &a->received : &a->sent) -= bytes;
-    *(incoming ? &b->received : &b->sent) += bytes;
-    *(incoming ? &a->messages_received : &a->messages_sent) -= messages;
-    *(incoming ? &b->messages_received : &b->messages_sent) += messages;
+    count(c, from, incoming, -bytes, -(size_t)messages);
+    count(c, to, incoming, bytes, messages);
 }
 
 void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages)
 {
-    yk_traffic *a = &c->counts.traffic[why];
-    a->received += bytes_in;
-    a->sent += bytes_out;
-    a->messages_received += messages;
-    a->messages_sent += messages;
+    count(c, why, true, bytes_in, messages);
+    count(c, why, false, bytes_out, messages);
 }
 
 void yk_comm_count_values(yk_comm *c, int group, size_t bytes)
@@ -436,8 +423,7 @@ yk_status yk_comm_check(const yk_comm *c)
 static void count_received(yk_comm *c, yk_op *op, size_t bytes)
 {
     op->bytes = bytes;
-    c->counts.traffic[op->purpose].received += bytes;
-    c->counts.traffic[op->purpose].messages_received++;
+    count(c, op->purpose, true, bytes, 1);
 }
 
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
@@ -526,7 +512,7 @@ static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, 
         st = check_overdue(c, op, n, *began, now, seconds, what);
     if (!st && c->rank == 0) /* a rank that it does not wait for: another rank may */
         st = yk__check_heartbeats(c, *began, now);
-    if (!st && yk_startup_stopped(c->startup))
+    if (!st && c->startup && *c->startup->config.stop)
         st = yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
     const bool thorough = now - *checked > 0.5;
     *checked = thorough ? now : *checked;

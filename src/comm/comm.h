@@ -104,9 +104,6 @@ int yk_comm_size(const yk_comm *c);
 int yk_comm_local_size(const yk_comm *c); /* processes on this host; NULL: 1 */
 /* How many of ranks first .. first + count - 1 are on this host; 0 if ranks are not processes. */
 int yk_comm_ranks_here(const yk_comm *c, int first, int count);
-/* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */
-int yk_comm_sharing(const yk_comm *c);
-void yk_comm_set_sharing(yk_comm *c, int processes);
 const char *yk_comm_library(const yk_comm *c); /* "Open MPI v4.1.4 ..." */
 const yk_comm_counts *yk_comm_counted(const yk_comm *c);
 

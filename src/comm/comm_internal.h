@@ -2,6 +2,7 @@
 #ifndef YK_COMM_COMM_INTERNAL_H
 #define YK_COMM_COMM_INTERNAL_H
 
+#include "base/sync.h"
 #include "comm/comm.h"
 #include "comm/native.h"
 #include "comm/transport.h"
@@ -13,10 +14,9 @@ enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4, YK__TAG_ASK = 5, YK__TAG_S
 /* How to reach a process of the job without messages. Plain data, sent as bytes. */
 typedef struct {
     int64_t pid;
-    uint64_t host; /* equal for processes that see each other's pids */
-    /* equal for processes in the same network namespace; 0: the user wants messages instead of shared memory */
-    uint64_t network;
-    char name[64]; /* of the host; "": not known */
+    uint64_t host;          /* yk__host_id() */
+    uint64_t shares_memory; /* 0: the user wants messages */
+    char name[64];          /* of the host; "": not known */
 } yk__address;
 
 struct yk_comm {
@@ -30,7 +30,6 @@ struct yk_comm {
     int servers; /* that this process joined */
     int rank, size;
     double stopped_timeout; /* a process that is stopped for longer is lost */
-    int sharing;            /* processes that share the cores of this one; 0: all on its host */
     yk_comm_counts counts;
     yk_world world;       /* what the transport says */
     yk__address *address; /* [size] */
@@ -63,7 +62,20 @@ static inline int yk__rank_of(const yk_comm *c, int peer)
 yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, void *buf);
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
 
-/* startup.c: heartbeats */
+struct yk_startup {
+    yk_startup_config config;
+    yk_thread thread;
+    yk_mutex lock; /* held while the thread acts; changing the state waits for it */
+    yk_cond changed;
+    yk_startup_state state;
+    double entered;
+    yk_comm *comm; /* that sends heartbeats in the state BUSY; NULL: none */
+    bool over;
+};
+
+/* startup.c. NULL is fine. */
+void yk__startup_attach(yk_startup *s, yk_comm *comm);
+/* heartbeats */
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
 /* Sends heartbeats that are due and receives those that have arrived. */
 yk_status yk__heartbeat(yk_comm *c, double now);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/wait.h"
 #include "comm/rendezvous.h"
@@ -139,41 +140,44 @@ int yk_comm_joined(yk_comm *c)
 
 /* ---- a worker ---- */
 
-/* The next message of peer 0, as a string. */
-static yk_status receive_text(const yk_transport *t, double timeout, char **out)
+static yk_status connect_servers(const yk_address *server, int n, const unsigned char *token, double timeout,
+                                 yk_comm **out)
 {
-    for (yk_wait w = yk_wait_every(0.001, timeout); yk_wait_poll(&w) && !t->ops->lost(t->self, 0);) {
-        yk_arrival there;
-        bool found = false;
-        if (t->ops->probe(t->self, 0, YK__TAG_ASK, &found, &there))
-            break;
-        if (!found)
-            continue;
-        if (!(*out = calloc(1, there.bytes + 1)))
-            return yk_fail_memory(there.bytes, "the description of the job");
-        if (yk__receive(t, &there, YK__TAG_ASK, *out))
-            break;
-        return YK_OK;
-    }
-    return yk_fail(YK_ELOST, "the server did not send the options of the job: it is not server 0, or the job "
-                             "has ended; use the address in the second line of RUN/join");
+    yk_comm *c = *out = calloc(1, sizeof *c);
+    if (!c || !(c->counts.sent_to = calloc(1, sizeof *c->counts.sent_to)))
+        return yk_fail_memory(sizeof *c, "the servers of the job");
+    c->size = 1;
+    c->servers = n;
+    c->stopped_timeout = timeout;
+    snprintf(c->world.library, sizeof c->world.library, "native");
+    return yk_native_connect(server, n, token, timeout, &c->joined);
 }
 
 yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out)
 {
     yk_address server;
-    yk_transport t;
-    uint64_t request;
+    yk_comm *c;
+    yk_op op;
+    yk_inbox in = {0};
+    bool done = false;
     snprintf(server.text, sizeof server.text, "%s", address);
-    *text_out = NULL;
-    yk_status st = yk_native_connect(&server, 1, token, timeout, &t);
+    yk_status st = connect_servers(&server, 1, token, timeout, &c);
+    if (!st && !(st = yk_comm_send(c, 1, YK__TAG_ASK, YK_PURPOSE_CONTROL, NULL, 0, &op))) {
+        for (yk_wait w = yk_wait_every(0.001, timeout);
+             !st && !done && yk_wait_poll(&w) && !yk_comm_is_lost(c, 1);)
+            st = yk_inbox_receive(c, &in, 1, YK__TAG_ASK, YK_PURPOSE_CONTROL, &done);
+        if (!done)
+            st = yk_fail(YK_ELOST,
+                         "the server did not send the options of the job: it is not server 0, or the job "
+                         "has ended; use the address in the second line of RUN/join");
+        else if (!(st = YK_RESERVE(in.data, in.cap, in.op.bytes + 1, "the options of the job")))
+            in.data[in.op.bytes] = '\0';
+    }
+    yk_comm_stop(c, true);
     if (st)
-        return st;
-    if (t.ops->send(t.self, 0, YK__TAG_ASK, NULL, 0, &request))
-        st = yk_fail(YK_ELOST, "%s: the server has ended", address);
+        free(in.data);
     else
-        st = receive_text(&t, timeout, text_out);
-    t.ops->stop(t.self);
+        *text_out = in.data;
     return st;
 }
 
@@ -191,22 +195,12 @@ yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk
     if (!n)
         return yk_fail(YK_EDATA, "the file with the addresses of the job (RUN/join) is damaged; copy it "
                                  "again while the job is running");
-    yk_comm *c = calloc(1, sizeof *c);
-    if (!c)
-        return yk_fail_memory(sizeof *c, "the servers of the job");
-    *out = c;
-    c->size = 1;
-    c->servers = n;
-    c->stopped_timeout = timeout;
-    snprintf(c->world.library, sizeof c->world.library, "native");
-    if (!(c->counts.sent_to = calloc(1, sizeof *c->counts.sent_to)))
-        return yk_fail_memory(sizeof *c->counts.sent_to, "the servers of the job");
     yk_startup_enter(startup, YK_STARTUP_BUSY);
-    yk_status st = yk_native_connect(server, n, token, timeout, &c->joined);
+    yk_status st = connect_servers(server, n, token, timeout, out);
     yk_startup_enter(startup, YK_STARTUP_WAITING);
     if (st)
         return yk_fail(st, "cannot join the job: %s; check that it is still running", yk_error());
-    return startup ? yk__heartbeats_begin(c, startup) : YK_OK;
+    return startup ? yk__heartbeats_begin(*out, startup) : YK_OK;
 }
 
 int yk_comm_servers(const yk_comm *c)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 enum { NO_THREADS = -2 }; /* a code of this plug-in */
 
@@ -17,29 +18,16 @@ enum { NO_THREADS = -2 }; /* a code of this plug-in */
 /* A handle is the address of one of these. Requests that are not done are in a list: before MPI_Finalize(), each must be
  * completed or freed (MPICH complains). */
 typedef struct request {
+    LIST_ENTRY(request) entry;
     MPI_Request mpi;
     bool incoming;
-    struct request *next, **at;
 } request;
 
-static request *pending;
-
-static request *new_request(bool incoming, uint64_t *handle_out)
-{
-    request *r = malloc(sizeof *r);
-    *handle_out = (uintptr_t)r;
-    if (!r)
-        return NULL;
-    *r = (request){MPI_REQUEST_NULL, incoming, pending, &pending};
-    if (pending)
-        pending->at = &r->next;
-    return pending = r;
-}
+static LIST_HEAD(, request) pending;
 
 static void free_request(request *r)
 {
-    if ((*r->at = r->next))
-        r->next->at = r->at;
+    LIST_REMOVE(r, entry);
     free(r);
 }
 
@@ -66,7 +54,9 @@ static int mpi_start(void *self, yk_world *out)
 static void mpi_stop(void *self)
 {
     (void)self;
-    for (request *r = pending; r; r = r->next) {
+    request *r;
+    LIST_FOREACH(r, &pending, entry)
+    {
         int done = 0;
         MPI_Test(&r->mpi, &done, MPI_STATUS_IGNORE);
         if (!done && r->incoming)
@@ -95,28 +85,31 @@ static void mpi_error_text(void *self, int code, char *out, size_t size)
 
 /* ---- messages ---- */
 
-static int mpi_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
+static int begin(bool incoming, int peer, int tag, void *buf, size_t bytes, uint64_t *request_out)
 {
-    request *r = new_request(false, request_out);
-    (void)self;
+    request *r = malloc(sizeof *r);
+    *request_out = (uintptr_t)r;
     if (!r)
         return MPI_ERR_NO_MEM;
-    const int code = MPI_Isend(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r->mpi);
+    *r = (request){.incoming = incoming};
+    LIST_INSERT_HEAD(&pending, r, entry);
+    const int code = incoming ? MPI_Irecv(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r->mpi)
+                              : MPI_Isend(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r->mpi);
     if (code)
         free_request(r);
     return code;
 }
 
+static int mpi_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
+{
+    (void)self;
+    return begin(false, peer, tag, (void *)(uintptr_t)buf, bytes, request_out);
+}
+
 static int mpi_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
 {
-    request *r = new_request(true, request_out);
     (void)self;
-    if (!r)
-        return MPI_ERR_NO_MEM;
-    const int code = MPI_Irecv(buf, (int)cap, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r->mpi);
-    if (code)
-        free_request(r);
-    return code;
+    return begin(true, peer, tag, buf, cap, request_out);
 }
 
 static int mpi_test(void *self, uint64_t *handle, bool *done_out, size_t *bytes_out)

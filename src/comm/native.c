@@ -96,7 +96,7 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 /* ---- output ---- */
 
 /* May be called again, if nothing could be sent. */
-static void begin_output(yk__native_peer *p, yk__output *o)
+static void begin_output(yk__native_peer *p, yk__message *o)
 {
     o->header.credit += (uint32_t)p->to_credit;
     p->owed -= p->to_credit;
@@ -106,14 +106,14 @@ static void begin_output(yk__native_peer *p, yk__output *o)
         o->header.crc = yk_crc32c(&o->header, sizeof o->header);
     o->crc = ~0u;
     o->left[0] = (struct iovec){&o->header, sizeof o->header};
-    if (o->request) {
-        o->left[1] = (struct iovec){o->request->buf, o->request->bytes};
+    if (!o->is_frame) {
+        o->left[1] = (struct iovec){o->buf, o->bytes};
         o->left[2] = (struct iovec){&o->crc, overhead(p)};
     }
 }
 
 /* Sends header and bytes, or the CRC, to which bytes are added when they were sent, while they are in the cache. */
-static size_t send_some(const yk__native *t, yk__native_peer *p, yk__output *o)
+static size_t send_some(const yk__native *t, yk__native_peer *p, yk__message *o)
 {
     const int first = o->left[0].iov_len || o->left[1].iov_len ? 0 : 2;
     struct iovec now[2] = {o->left[first], o->left[1]};
@@ -133,7 +133,7 @@ static size_t send_some(const yk__native *t, yk__native_peer *p, yk__output *o)
 /* Sends as much as possible. */
 static void pump_out(yk__native *t, yk__native_peer *p)
 {
-    yk__output *o;
+    yk__message *o;
     while (!p->broken && !p->left && (o = TAILQ_FIRST(&p->outputs))) {
         if (!o->begun)
             begin_output(p, o);
@@ -141,9 +141,9 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         o->begun |= sent > 0;
         if (!o->left[0].iov_len && !o->left[1].iov_len && !o->left[2].iov_len) {
             TAILQ_REMOVE(&p->outputs, o, entry);
-            if (o->request)
-                o->request->done = true;
-            free(o);
+            o->done = true;
+            if (o->is_frame)
+                free(o);
         } else if (!sent) {
             break;
         }
@@ -164,14 +164,14 @@ static void pump_blocked(yk__native *t)
     }
 }
 
-/* Queues a frame; request: whose bytes follow, or NULL. False: no memory. */
-static bool queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__message *request)
+/* Queues a frame, and the message whose bytes follow; NULL: none. False: no memory. */
+static bool queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__message *m)
 {
-    yk__output *o = calloc(1, sizeof *o);
+    yk__message *o = m ? m : calloc(1, sizeof *o);
     if (!o)
         return false;
     o->header = header;
-    o->request = request;
+    o->is_frame = !m;
     TAILQ_INSERT_TAIL(&p->outputs, o, entry);
     pump_out(t, p);
     return true;
@@ -201,7 +201,7 @@ static bool fetch(yk__native *t, yk__native_peer *p, yk__message *r, uint64_t ad
     for (size_t got = 0; p->shares_memory && !t->no_fetch && got < bytes;) {
         const struct iovec to = {r->buf + got, bytes - got},
                            from = {(void *)(uintptr_t)(address + got), bytes - got};
-        const ssize_t n = process_vm_readv((pid_t)p->hello.pid, &to, 1, &from, 1, 0);
+        const ssize_t n = process_vm_readv(p->pid, &to, 1, &from, 1, 0);
         if (n <= 0) {
             t->no_fetch = n < 0 && (errno == EPERM || errno == ENOSYS);
             return false;
@@ -529,7 +529,7 @@ static void accept_peers(yk__native *t)
     yk_hello hello;
     int fd;
     while (t->npeers < YK_MAX_JOINED && (fd = yk_listener_accept(t->listener, &hello)) >= 0)
-        yk__native_add_peer(t, fd, &hello);
+        yk__native_add_peer(t, fd, 0);
 }
 
 /* Sockets, processes that ended, workers that join. */
@@ -580,9 +580,10 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
     if (p->message && p->message->wanted) /* is in no list */
         free_stored(p->message);
     p->message = NULL;
-    for (yk__output *o; (o = TAILQ_FIRST(&p->outputs));) {
+    for (yk__message *o; (o = TAILQ_FIRST(&p->outputs));) {
         TAILQ_REMOVE(&p->outputs, o, entry);
-        free(o);
+        if (o->is_frame)
+            free(o);
     }
     TAILQ_INIT(&p->announced);
     TAILQ_INIT(&p->posted);
@@ -600,7 +601,7 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
 
 void yk__native_free(yk__native *t)
 {
-    for (int i = 0; i < t->npeers; i++) {
+    for (int i = 0; i < t->max_peers; i++) {
         yk__native_peer *p = &t->peer[i];
         clear_peer(t, p);
         yk_segment_free(&p->out);
@@ -615,6 +616,7 @@ void yk__native_free(yk__native *t)
     yk_listener_free(t->listener);
     if (t->epoll >= 0)
         close(t->epoll);
+    free(t->hello);
     free(t->peer);
     free(t);
 }
@@ -747,7 +749,7 @@ static void native_abandon(void *self)
 {
     yk__native *t = self;
     for (int i = 0; i < t->npeers; i++) {
-        const yk__output *first = TAILQ_FIRST(&t->peer[i].outputs);
+        const yk__message *first = TAILQ_FIRST(&t->peer[i].outputs);
         const bool usable = (!first || !first->begun) && !is_lost(t, &t->peer[i]);
         clear_peer(t, &t->peer[i]);
         t->peer[i].broken = !usable; /* to say that the job ends */

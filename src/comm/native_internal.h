@@ -102,22 +102,17 @@ typedef struct yk__message {
     int error;
     struct yk__message
         *wanted; /* stored: the receive that gets it when it is complete; then it is in no list */
-} yk__message;
-TAILQ_HEAD(yk__messages, yk__message);
-
-/* A frame that waits to be sent. */
-typedef struct yk__output {
-    TAILQ_ENTRY(yk__output) entry;
+    /* to send */
     yk__frame header;
-    yk__message *request; /* whose bytes follow; NULL: none */
+    bool is_frame;        /* the header is all, and nobody waits for it */
     bool begun;           /* a part of it was sent */
     struct iovec left[3]; /* of header, bytes and CRC */
     uint32_t crc;         /* of the bytes so far */
-} yk__output;
-TAILQ_HEAD(yk__outputs, yk__output);
+} yk__message;
+TAILQ_HEAD(yk__messages, yk__message);
 
 typedef struct yk__native_peer {
-    yk_hello hello;
+    pid_t pid;
     /* the stream: memory, or a socket */
     yk_segment out; /* the segment of the peer */
     bool shares_memory;
@@ -127,7 +122,7 @@ typedef struct yk__native_peer {
     char *buffer;              /* [INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
     size_t buffered, taken;
     /* sending */
-    struct yk__outputs outputs;
+    struct yk__messages outputs;
     bool blocked; /* is in the transport's list of peers with output */
     TAILQ_ENTRY(yk__native_peer) entry_of_blocked;
     struct yk__messages announced; /* sends that wait for GRANT */
@@ -152,8 +147,9 @@ typedef struct {
     _Atomic bool started;       /* its ranks are connected */
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout, until;      /* for all processes to start: seconds; a time */
-    yk__native_peer *peer;      /* [npeers] */
-    int npeers;
+    yk_hello *hello; /* [job.size] what the ranks said about themselves; NULL: workers join, or this is one */
+    yk__native_peer *peer; /* [max_peers], of which npeers are connected */
+    int npeers, max_peers;
     yk_segment segment; /* others write to it */
     yk_listener *listener;
     int epoll;
@@ -178,8 +174,8 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
 int yk__native_start(void *transport, yk_world *out);
 void yk__native_leave_early(yk__native *t); /* tells the others that this rank will not connect */
 
-/* Adds the next peer, with the socket `fd`, which it owns; -1: none. */
-yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
+/* Adds the next peer, with the socket `fd`, which it owns; -1: it shares memory, and its process is `pid`. */
+yk_status yk__native_add_peer(yk__native *t, int fd, pid_t pid);
 
 /* What an event of epoll is about; with the index of a peer, it is the event's data. */
 enum { YK__EVENT_SOCKET, YK__EVENT_PROCESS, YK__EVENT_LISTENER };

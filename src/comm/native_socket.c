@@ -174,7 +174,7 @@ static yk_status check_token(const char *address, const unsigned char *token)
 
 typedef struct {
     int fd;
-    double since;
+    double since; /* 0: not used, which is older than all others */
     opening own;
     struct {
         opening first;
@@ -187,9 +187,15 @@ struct yk_listener {
     int fd, epoll;
     unsigned char token[YK_TOKEN_BYTES];
     bool has_token;
-    pending pending[MAX_PENDING]; /* the oldest first */
-    int n;
+    pending pending[MAX_PENDING];
 };
+
+static void drop(pending *p)
+{
+    if (p->since > 0.0)
+        close(p->fd);
+    p->since = 0.0;
+}
 
 static yk_status listen_at(const char *address, int *out)
 {
@@ -239,7 +245,7 @@ yk_status yk_listener_create(const char *address, int listen_fd, const unsigned 
     else
         fcntl(listen_fd, F_SETFL, O_NONBLOCK);
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = l->fd};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     if (!st && (l->epoll < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->fd, &event)))
         st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
     if (st)
@@ -253,8 +259,8 @@ void yk_listener_free(yk_listener *l)
 {
     if (!l)
         return;
-    for (int i = 0; i < l->n; i++)
-        close(l->pending[i].fd);
+    for (int i = 0; i < MAX_PENDING; i++)
+        drop(&l->pending[i]);
     if (l->epoll >= 0)
         close(l->epoll);
     if (l->fd >= 0)
@@ -283,18 +289,6 @@ int yk_socket_port(int fd)
                                       : 0;
 }
 
-static void forget(yk_listener *l, int i)
-{
-    memmove(&l->pending[i], &l->pending[i + 1], (size_t)(l->n - i - 1) * sizeof *l->pending);
-    l->n--;
-}
-
-static void drop(yk_listener *l, int i)
-{
-    close(l->pending[i].fd);
-    forget(l, i);
-}
-
 static bool send_now(int fd, const void *data, size_t n)
 {
     return send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
@@ -305,16 +299,15 @@ static void accept_new(yk_listener *l)
     static const int at_once = 64; /* the caller has other work */
     for (int fd, i = 0; i < at_once && (fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
          i++) {
-        struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-        pending p = {.fd = fd, .since = yk_now()};
-        if ((!l->has_token && !same_user(fd)) || !make_opening(&p.own) ||
-            epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) || !send_now(fd, &p.own, sizeof p.own)) {
-            close(fd);
-            continue;
-        }
-        if (l->n == MAX_PENDING)
-            drop(l, 0);
-        l->pending[l->n++] = p;
+        pending *p = l->pending; /* the oldest */
+        for (int k = 1; k < MAX_PENDING; k++)
+            p = l->pending[k].since < p->since ? &l->pending[k] : p;
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
+        drop(p);
+        *p = (pending){.fd = fd, .since = yk_now()};
+        if ((!l->has_token && !same_user(fd)) || !make_opening(&p->own) ||
+            epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) || !send_now(fd, &p->own, sizeof p->own))
+            drop(p);
     }
 }
 
@@ -335,36 +328,28 @@ static int continue_handshake(const yk_listener *l, pending *p)
     return sent && yk_equal_secret(expected, p->theirs.second.proof, PROOF) ? 1 : -1;
 }
 
-/* Without a system call for each connection: strangers may keep many of them open. */
-static bool is_ready(const struct epoll_event *event, int n, int fd)
-{
-    bool ready = false;
-    for (int i = 0; i < n; i++)
-        ready |= event[i].data.fd == fd;
-    return ready;
-}
-
+/* Looks only at connections that are ready, without a system call for the others: strangers may keep many of them open. */
 int yk_listener_accept(yk_listener *l, yk_hello *out)
 {
     const double now = yk_now();
     struct epoll_event event[64];
-    const int n = epoll_wait(l->epoll, event, 64, 0);
+    const int n = epoll_wait(l->epoll, event, 64, 0), on = 1;
     accept_new(l);
-    for (int i = 0; i < l->n;) {
-        pending *p = &l->pending[i];
-        const int result = is_ready(event, n, p->fd) ? continue_handshake(l, p) : 0;
-        if (result == 1) {
-            const int fd = p->fd, on = 1;
-            *out = p->theirs.second.hello;
-            epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
-            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
-            forget(l, i);
-            return fd;
-        }
-        if (result < 0 || now - p->since > handshake_timeout)
-            drop(l, i);
-        else
-            i++;
+    for (int i = 0; i < MAX_PENDING; i++)
+        if (now - l->pending[i].since > handshake_timeout)
+            drop(&l->pending[i]);
+    for (int i = 0; i < n; i++) {
+        pending *p = event[i].data.ptr;
+        const int result = p && p->since > 0.0 ? continue_handshake(l, p) : 0, fd = p ? p->fd : -1;
+        if (result < 0)
+            drop(p);
+        if (result < 1)
+            continue;
+        *out = p->theirs.second.hello;
+        *p = (pending){0};
+        epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
+        return fd;
     }
     return -1;
 }

@@ -57,17 +57,17 @@ static void replace_loopback(yk__native *t)
 {
     char address[INET6_ADDRSTRLEN] = "";
     for (int i = 1; i < t->job.size && !*address; i++)
-        if (!is_loopback(t->peer[i].hello.address))
+        if (!is_loopback(t->hello[i].address))
             address_of(t->peer[i].fd, true, address, sizeof address);
     for (int i = 0; *address && i < t->job.size; i++)
-        if (i == 0 || is_loopback(t->peer[i].hello.address))
-            memcpy(t->peer[i].hello.address, address, sizeof address);
+        if (i == 0 || is_loopback(t->hello[i].address))
+            memcpy(t->hello[i].address, address, sizeof address);
 }
 
 /* Where a rank listens, unless it is rank 0 at `master`. */
 static const char *listen_address(const yk__native *t, int rank, char out[static YK_ADDRESS_MAX])
 {
-    const yk_hello *h = &t->peer[rank].hello;
+    const yk_hello *h = &t->hello[rank];
     if (strncmp(t->job.master, "unix:", 5) == 0)
         snprintf(out, YK_ADDRESS_MAX, "%.200s-%d", t->job.master, rank);
     else
@@ -103,18 +103,17 @@ static bool wait_for_listener(const yk__native *t)
 /* Accepts the connections of `count` ranks, from `first` on. YK_EINTERRUPTED: one was stopped. */
 static yk_status accept_ranks(yk__native *t, int first, int count)
 {
-    for (bool leaving = false; count > 0;) {
+    while (count > 0) {
         yk_hello hello;
         const int fd = yk_listener_accept(t->listener, &hello);
-        if (!leaving && (leaving = atomic_load(&t->leaving)))
+        if (atomic_load(&t->leaving))
             t->until = fmin(t->until, yk_now() + leave_seconds);
-        if (fd < 0 && !wait_for_listener(t)) {
-            if (leaving)
-                break;
-            return name_missing(t);
-        }
-        if (fd < 0)
+        if (fd < 0 && wait_for_listener(t))
             continue;
+        if (fd < 0 && atomic_load(&t->leaving))
+            break;
+        if (fd < 0)
+            return name_missing(t);
         yk__native_peer *p = hello.rank >= first && hello.rank < t->job.size ? &t->peer[hello.rank] : NULL;
         const bool is_new = p && p->fd < 0 && !p->left;
         if (hello.size == LEAVES) { /* it has connected to say that it will not take part */
@@ -133,41 +132,42 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
                            hello.rank, hello.size, t->job.rank, t->job.size);
         }
         p->fd = fd;
-        p->hello = hello;
-        address_of(fd, false, p->hello.address, sizeof p->hello.address);
+        t->hello[hello.rank] = hello;
+        address_of(fd, false, t->hello[hello.rank].address, sizeof hello.address);
         count--;
     }
     return atomic_load(&t->leaving) ? yk_fail(YK_EINTERRUPTED, "a rank was stopped by a signal") : YK_OK;
 }
 
-/* Rank 0 sends to all ranks that it can reach what they said about themselves, or that the job ends. */
-static yk_status exchange_hellos(yk__native *t, yk_hello *all)
+/* Connects to a lower rank. */
+static yk_status dial(yk__native *t, int rank, const char *address)
 {
-    const size_t bytes = (size_t)t->job.size * sizeof *all;
+    const yk_status st =
+        yk_dial(address, token_of(t), &t->hello[t->job.rank], t->until - yk_now(), &t->peer[rank].fd);
+    return st ? yk_fail(st, "rank %d cannot reach rank %d: %s", t->job.rank, rank, yk_error()) : YK_OK;
+}
+
+/* Rank 0 sends to all ranks that it can reach what they said about themselves, or that the job ends. */
+static yk_status exchange_hellos(yk__native *t)
+{
+    const size_t bytes = (size_t)t->job.size * sizeof *t->hello;
     if (t->job.rank > 0) {
-        yk_status st = yk_dial(t->job.master, token_of(t), &t->peer[t->job.rank].hello, t->until - yk_now(),
-                               &t->peer[0].fd);
-        if (st)
-            return yk_fail(st, "rank %d cannot reach rank 0: %s", t->job.rank, yk_error());
-        if (!yk_socket_transfer(t->peer[0].fd, false, all, bytes, t->until))
-            return yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
-        for (int i = 0; i < t->job.size; i++)
-            t->peer[i].hello = all[i];
-        return all[0].size == LEAVES ? YK_EINTERRUPTED : YK_OK;
+        yk_status st = dial(t, 0, t->job.master);
+        if (!st && !yk_socket_transfer(t->peer[0].fd, false, t->hello, bytes, t->until))
+            st = yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
+        return !st && t->hello[0].size == LEAVES ? YK_EINTERRUPTED : st;
     }
     yk_status st = accept_ranks(t, 1, t->job.size - 1);
     if (st == YK_EINTERRUPTED) {
-        t->peer[0].hello.size = LEAVES;
+        t->hello[0].size = LEAVES;
         t->until = yk_now() + 1.0;
     } else if (st) {
         return st;
     } else {
         replace_loopback(t);
     }
-    for (int i = 0; i < t->job.size; i++)
-        all[i] = t->peer[i].hello;
     for (int i = 1; i < t->job.size; i++)
-        if (t->peer[i].fd >= 0 && !yk_socket_transfer(t->peer[i].fd, true, all, bytes, t->until) && !st)
+        if (t->peer[i].fd >= 0 && !yk_socket_transfer(t->peer[i].fd, true, t->hello, bytes, t->until) && !st)
             st = yk_fail(YK_ELOST, "rank %d has ended, or cannot be reached", i);
     atomic_store(&t->told, true);
     return st;
@@ -194,20 +194,17 @@ static bool watch(yk__native *t, int fd, int what, int index)
     return epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
+yk_status yk__native_add_peer(yk__native *t, int fd, pid_t pid)
 {
     const int index = t->npeers;
     yk__native_peer *p = &t->peer[index];
-    *p = (yk__native_peer){.hello = *hello, .fd = fd, .pidfd = -1, .out.fd = -1};
-    TAILQ_INIT(&p->outputs);
-    TAILQ_INIT(&p->announced);
-    TAILQ_INIT(&p->posted);
-    TAILQ_INIT(&p->granted);
+    p->fd = fd;
+    p->pid = pid;
     if (fd >= 0 && !watch(t, fd, YK__EVENT_SOCKET, index))
         return yk_fail(YK_ESYSTEM, "cannot add a connection to epoll: %s", strerror(errno));
     t->watched += fd >= 0;
     if (fd < 0 && index != t->job.rank) { /* shares memory: the kernel says when its process ends */
-        p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+        p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
         p->exited = p->pidfd < 0 && errno == ESRCH;
         if (p->pidfd >= 0)
             watch(t, p->pidfd, YK__EVENT_PROCESS, index);
@@ -218,7 +215,7 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
 
 static bool shares_memory(const yk__native *t, int rank)
 {
-    const yk_hello *a = &t->peer[rank].hello, *b = &t->peer[t->job.rank].hello;
+    const yk_hello *a = &t->hello[rank], *b = &t->hello[t->job.rank];
     return rank != t->job.rank && a->host == b->host && a->segment >= 0 && b->segment >= 0;
 }
 
@@ -236,10 +233,8 @@ static yk_status connect_others(yk__native *t)
     if (higher && !t->listener)
         st = yk_listener_create(listen_address(t, t->job.rank, address), -1, token_of(t), &t->listener);
     for (int i = 1; !st && i < t->job.rank; i++)
-        if (!shares_memory(t, i) &&
-            (st = yk_dial(listen_address(t, i, address), token_of(t), &t->peer[t->job.rank].hello,
-                          t->until - yk_now(), &t->peer[i].fd)))
-            yk_fail(st, "rank %d cannot reach rank %d: %s", t->job.rank, i, yk_error());
+        if (!shares_memory(t, i))
+            st = dial(t, i, listen_address(t, i, address));
     return st || !higher ? st : accept_ranks(t, t->job.rank + 1, higher);
 }
 
@@ -247,18 +242,17 @@ static yk_status connect_others(yk__native *t)
 static yk_status make_peer(yk__native *t, int rank)
 {
     yk__native_peer *p = &t->peer[rank];
+    const yk_hello *h = &t->hello[rank];
     const bool shares = shares_memory(t, rank);
-    if (shares && p->fd >= 0) {
+    if (shares && p->fd >= 0)
         close(p->fd);
-        p->fd = -1;
-    }
-    const yk_status st = yk__native_add_peer(t, p->fd, &p->hello);
+    const yk_status st = yk__native_add_peer(t, shares ? -1 : p->fd, (pid_t)h->pid);
     if (st)
         return st;
     p->shares_memory = shares;
     struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
     for (yk_wait w = yk_wait_every(0.01, 1.0);
-         shares && !p->exited && !yk_segment_open(p->hello.pid, p->hello.segment, t->job.size, &p->out);) {
+         shares && !p->exited && !yk_segment_open(h->pid, h->segment, t->job.size, &p->out);) {
         p->exited = poll(&end, 1, 0) == 1; /* perhaps it has sent something before */
         if (!p->exited && !yk_wait_poll(&w))
             return yk_fail(
@@ -270,7 +264,7 @@ static yk_status make_peer(yk__native *t, int rank)
     return YK_OK;
 }
 
-static yk_status connect_ranks(yk__native *t, yk_hello *all)
+static yk_status connect_ranks(yk__native *t)
 {
     const bool local = strncmp(t->job.master, "unix:", 5) == 0;
     yk_status st = YK_OK;
@@ -282,22 +276,17 @@ static yk_status connect_ranks(yk__native *t, yk_hello *all)
     if (st == YK_ESYSTEM && !local && t->job.rank == 0)
         yk_fail(st, "rank 0 cannot accept connections: %s; set YOKE_PORT to a free port, in all processes",
                 yk_error());
-    t->peer[t->job.rank].hello =
+    t->hello[t->job.rank] =
         (yk_hello){.rank = t->job.rank,
                    .size = t->job.size,
                    .pid = getpid(),
                    .host = yk__host_id(),
                    .segment = t->segment.at && prctl(PR_GET_DUMPABLE) == 1 ? t->segment.fd : -1,
                    .port = t->listener ? yk_listener_port(t->listener) : 0};
-    if (!st && !(st = exchange_hellos(t, all)))
+    if (!st && !(st = exchange_hellos(t)))
         st = connect_others(t);
     for (int i = 0; !st && i < t->job.size; i++)
         st = make_peer(t, i);
-    for (int i = t->npeers; i < t->job.size; i++)
-        if (t->peer[i].fd >= 0) {
-            close(t->peer[i].fd);
-            t->peer[i].fd = -1;
-        }
     yk_listener_free(t->listener);
     t->listener = NULL;
     return st;
@@ -306,18 +295,16 @@ static yk_status connect_ranks(yk__native *t, yk_hello *all)
 int yk__native_start(void *self, yk_world *out)
 {
     yk__native *t = self;
-    yk_hello *all = calloc((size_t)t->job.size, sizeof *all);
-    yk_status st = all ? YK_OK : yk_fail_memory((size_t)t->job.size * sizeof *all, "the processes");
-    if (!st && t->job.size > 1 && !t->sockets)
+    yk_status st = YK_OK;
+    if (t->job.size > 1 && !t->sockets)
         st = yk_segment_create(t->job.size, &t->segment);
     if (!st && t->job.size > 1)
-        st = connect_ranks(t, all);
-    free(all);
+        st = connect_ranks(t);
     if (st)
         return st == YK_EINTERRUPTED ? YK_TRANSPORT_STOPPED : YK_TRANSPORT_STATUS - (int)st;
     atomic_store(&t->started, true);
     *out = (yk_world){.rank = t->job.rank, .size = t->job.size, .processes = true};
-    const char *address = t->peer[t->job.rank].hello.address;
+    const char *address = t->hello[t->job.rank].address;
     snprintf(out->host, sizeof out->host, "%s", is_loopback(address) ? "" : address);
     snprintf(out->library, sizeof out->library, "%s",
              t->sockets   ? "sockets"
@@ -338,8 +325,15 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
         yk_fail_memory(sizeof *t, "the connections");
         return YK_ESYSTEM;
     }
-    for (int i = 0; i < peers; i++)
-        t->peer[i].fd = -1;
+    t->max_peers = peers;
+    for (int i = 0; i < peers; i++) {
+        yk__native_peer *p = &t->peer[i];
+        *p = (yk__native_peer){.fd = -1, .pidfd = -1, .out.fd = -1};
+        TAILQ_INIT(&p->outputs);
+        TAILQ_INIT(&p->announced);
+        TAILQ_INIT(&p->posted);
+        TAILQ_INIT(&p->granted);
+    }
     t->job.rank = -1;
     t->aborted_by = -1;
     t->segment.fd = -1;
@@ -363,6 +357,10 @@ yk_status yk_native_create(const yk_rendezvous *job, double timeout, bool socket
     const yk_status st = yk__native_create(NULL, job->size, &t);
     if (st)
         return st;
+    if (!(t->hello = calloc((size_t)job->size, sizeof *t->hello))) {
+        yk__native_free(t);
+        return yk_fail_memory((size_t)job->size * sizeof *t->hello, "the processes");
+    }
     t->job = *job;
     t->timeout = timeout;
     t->sockets = sockets;
@@ -407,7 +405,7 @@ yk_status yk_native_connect(const yk_address *address, int n, const unsigned cha
     for (int i = 0; !st && i < n; i++) {
         int fd;
         if (!(st = yk_dial(address[i].text, token, &hello, until - yk_now(), &fd)))
-            st = yk__native_add_peer(t, fd, &hello);
+            st = yk__native_add_peer(t, fd, 0);
     }
     atomic_store(&t->started, true);
     if (st)

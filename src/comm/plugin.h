@@ -10,13 +10,7 @@
  *     yoke-mpi-openmpi.so              Open MPI
  *     yoke-mpi-mpich.so                MPICH, and MPIs with its ABI
  *
- * YK_MPI_PLUGIN=FILE names another file. The environment set by the launcher identifies the MPI:
- *
- *     OMPI_COMM_WORLD_SIZE             Open MPI's mpirun          Open MPI
- *     PMIX_RANK                        srun --mpi=pmix            Open MPI, or MPICH if only its plug-in is installed
- *     PMI_RANK and SLURM_JOB_ID        srun --mpi=pmi2            MPICH, or Open MPI if only its plug-in is installed
- *     PMI_RANK                         MPICH's mpirun             MPICH
- *
+ * YK_MPI_PLUGIN=FILE names another file. The environment set by the launcher identifies the MPI (launchers[] in plugin.c).
  * Any thread may call these functions.
  */
 #ifndef YK_COMM_PLUGIN_H

@@ -271,8 +271,9 @@ yk_status yk_token_file(const char *what, const char *path, unsigned char *out)
 /* Slurm: rank 0 writes it to a file with the step that it is for, because a file of an earlier job may be there. */
 static yk_status share_token(yk_rendezvous *r, const char *run_dir, double timeout)
 {
-    char step[64], path[PATH_MAX], text[YK_TOKEN_TEXT + 80];
+    char step[64], end[80], path[PATH_MAX], text[YK_TOKEN_TEXT + 80];
     slurm_step(step, sizeof step);
+    snprintf(end, sizeof end, " %s\n", step);
     snprintf(path, sizeof path, "%s/token", run_dir);
     yk_status st = YK_OK;
     if (r->rank == 0) {
@@ -280,7 +281,7 @@ static yk_status share_token(yk_rendezvous *r, const char *run_dir, double timeo
         if ((st = yk_token_create(r->token)) || (st = yk_dir_make(run_dir)))
             return st;
         yk_token_print(r->token, hex);
-        snprintf(text, sizeof text, "%s %s\n", hex, step);
+        snprintf(text, sizeof text, "%s%s", hex, end);
         return yk_file_save_private(run_dir, "token", text);
     }
     for (yk_wait w = yk_wait_every(0.02, timeout); yk_wait_poll(&w);) {
@@ -289,8 +290,7 @@ static yk_status share_token(yk_rendezvous *r, const char *run_dir, double timeo
             rest = yk_token_parse(text, r->token);
         if (st)
             return st;
-        if (rest && *rest == ' ' && strncmp(rest + 1, step, strlen(step)) == 0 &&
-            rest[1 + strlen(step)] == '\n')
+        if (rest && strcmp(rest, end) == 0)
             return YK_OK;
     }
     return yk_fail(YK_ELOST,

@@ -7,18 +7,8 @@
  *     if (!st && !r.mpi)
  *         st = yk_rendezvous_token(&r, "runs/a", 60.0);
  *
- * One row of a table per engine; the first whose variables are set is used:
- *
- *     engine               rank, size                        on this host                  rank 0 listens at
- *     yoke's launcher      YOKE_RANK, YOKE_SIZE              YOKE_LOCAL_RANK, _SIZE        YOKE_MASTER
- *     Open MPI             OMPI_COMM_WORLD_RANK, _SIZE       OMPI_COMM_WORLD_LOCAL_...     (MPI)
- *     srun --mpi=pmix      PMIX_RANK, SLURM_STEP_NUM_TASKS   as below                      (MPI)
- *     MPICH, --mpi=pmi2    PMI_RANK, PMI_SIZE                MPI_LOCALRANKID, _LOCALNRANKS (MPI)
- *     torchrun, Kubeflow   RANK, WORLD_SIZE                  LOCAL_RANK, LOCAL_WORLD_SIZE  MASTER_ADDR, port MASTER_PORT + 1
- *     Kubernetes           JOB_COMPLETION_INDEX, WORLD_SIZE  -                             the same
- *     srun                 SLURM_PROCID, _STEP_NUM_TASKS     SLURM_LOCALID, ...            the first host of the step
- *
- * YOKE_PORT overrides the port. If all processes are on this host, rank 0 listens on a Unix socket instead. MPI itself
+ * engines[] in rendezvous.c has a row per engine; the first whose variables are set is used. docs/clusters.md says where rank 0 listens
+ * for each. YOKE_PORT overrides the port. If all processes are on this host, rank 0 listens on a Unix socket instead. MPI itself
  * knows rank and size; with a `master`, the job can also run without the MPI plug-in.
  *
  * The job token is in YOKE_TOKEN (64 hexadecimal digits) or in the file YOKE_TOKEN_FILE. One thread calls yk_rendezvous_...().

@@ -1,22 +1,10 @@
 #include "comm/startup.h"
 
 #include "base/clock.h"
-#include "base/sync.h"
 #include "comm/comm_internal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct yk_startup {
-    yk_startup_config config;
-    yk_thread thread;
-    yk_mutex lock; /* held while the thread acts; changing the state waits for it */
-    yk_cond changed;
-    yk_startup_state state;
-    double entered;
-    yk_comm *comm;
-    bool over;
-};
 
 static const double poll_every = 0.05, notify_every = 1.0, beat_every = 0.25;
 
@@ -92,9 +80,8 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
     if (!(c->heartbeat = calloc((size_t)c->size, sizeof *c->heartbeat)))
         return yk_fail_memory((size_t)c->size * sizeof *c->heartbeat, "the heartbeats");
     c->startup = startup;
-    c->limit = yk_startup_timeout(startup);
+    c->limit = startup->config.limit;
     c->heartbeat_at = yk_now();
-    yk_startup_attach(startup, c);
     return YK_OK;
 }
 
@@ -112,7 +99,7 @@ yk_status yk_comm_ready(yk_comm *c)
 {
     const bool waits = c->limit > 0.0 && c->size > 1;
     const yk_status st = waits ? yk_comm_barrier(c, c->limit, "all processes to be ready to train") : YK_OK;
-    yk_startup_attach(c->startup, NULL);
+    yk__startup_attach(c->startup, NULL);
     c->limit = 0.0;
     c->startup = NULL;
     return st;
@@ -127,7 +114,8 @@ static yk_status must_end(const yk_startup *s, double now)
         return YK_OK;
     if (*s->config.stop)
         return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
-    if (s->state == YK_STARTUP_BLOCKED && now - s->entered > s->config.limit)
+    const bool in_mpi_init = s->comm && !s->comm->size && s->comm->ops->mpi;
+    if (in_mpi_init && now - s->entered > s->config.limit)
         return yk_fail(
             YK_ELOST,
             "MPI_Init did not return within %.0f s: another process of the job has died, is hung, or cannot "
@@ -144,7 +132,7 @@ static void *watch(void *context)
     yk_mutex_lock(&s->lock);
     while (!s->over) {
         const double now = yk_now();
-        const bool native = s->comm && s->comm->ops && s->comm->ops->lost;
+        const bool native = s->comm && s->comm->ops->lost;
         yk_status st = must_end(s, now);
         if (st && s->state == YK_STARTUP_BUSY && native)
             yk_comm_abort(s->comm, yk_status_exit(st)); /* the other ranks need not guess why it ends */
@@ -152,7 +140,7 @@ static void *watch(void *context)
             st = yk__heartbeat(s->comm, now);
         if (st && (must_end(s, now) || native) && s->config.end_process)
             s->config.end_process(st); /* with MPI, the main thread reports the error when it sends */
-        if (s->state != YK_STARTUP_BLOCKED && s->config.alive && now - notified > notify_every) {
+        if (s->config.alive && now - notified > notify_every) {
             notified = now;
             s->config.alive(s->config.context);
         }
@@ -189,7 +177,7 @@ void yk_startup_enter(yk_startup *s, yk_startup_state state)
     yk_mutex_unlock(&s->lock);
 }
 
-void yk_startup_attach(yk_startup *s, yk_comm *comm)
+void yk__startup_attach(yk_startup *s, yk_comm *comm)
 {
     if (!s)
         return;
@@ -210,14 +198,4 @@ void yk_startup_end(yk_startup *s)
     yk_cond_destroy(&s->changed);
     yk_mutex_destroy(&s->lock);
     free(s);
-}
-
-bool yk_startup_stopped(const yk_startup *s)
-{
-    return s && *s->config.stop;
-}
-
-double yk_startup_timeout(const yk_startup *s)
-{
-    return s ? s->config.limit : 0.0;
 }

@@ -6,8 +6,6 @@
  * Example:
  *     yk_startup *s;
  *     yk_status st = yk_startup_begin(&config, &s);
- *     yk_startup_enter(s, YK_STARTUP_BLOCKED); // in MPI_Init, which may never return: the limit applies
- *     start_mpi();
  *     yk_startup_enter(s, YK_STARTUP_BUSY); // the thread sends heartbeats; do not call MPI
  *     load_data();
  *     yk_startup_enter(s, YK_STARTUP_WAITING); // for messages: yk_comm_wait() applies the limit
@@ -15,10 +13,9 @@
  *
  * What the thread does, by state:
  *
- *     state      signal received      limit exceeded             otherwise
- *     BLOCKED    ends the process     ends the process           -
- *     BUSY       ends the process     -                          heartbeats to peers and launcher
- *     WAITING    - (waits return)     - (waits return)           heartbeats to the launcher
+ *     state      signal received      limit exceeded                     otherwise
+ *     BUSY       ends the process     ends the process if in MPI_Init    heartbeats to peers and launcher
+ *     WAITING    - (waits return)     - (waits return)                   heartbeats to the launcher
  *
  * Nothing has been trained or written yet, so there is nothing to save when the process ends. The main thread calls these
  * functions.
@@ -32,7 +29,7 @@
 
 typedef struct yk_startup yk_startup;
 
-typedef enum { YK_STARTUP_WAITING, YK_STARTUP_BLOCKED, YK_STARTUP_BUSY } yk_startup_state;
+typedef enum { YK_STARTUP_WAITING, YK_STARTUP_BUSY } yk_startup_state;
 
 typedef struct {
     double limit;                      /* seconds */
@@ -48,12 +45,5 @@ yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out);
 /* NULL is fine, here and below. */
 void yk_startup_enter(yk_startup *s, yk_startup_state state);
 void yk_startup_end(yk_startup *s); /* frees it */
-
-bool yk_startup_stopped(const yk_startup *s);   /* whether a signal was received */
-double yk_startup_timeout(const yk_startup *s); /* NULL: 0 */
-
-/* Set by comm.h: the communicator that sends heartbeats in the state BUSY. NULL: none. */
-struct yk_comm;
-void yk_startup_attach(yk_startup *s, struct yk_comm *comm);
 
 #endif

@@ -84,7 +84,7 @@ typedef struct {
     int first_worker;         /* the number, in the job, of the first worker of this process */
     int serving_threads;      /* of a dedicated server */
     bool has_progress_thread; /* the main thread sends and receives for the workers (store/shards.h) */
-    yk_wait_kind wait;        /* how threads wait for messages of servers and clients */
+    yk_wait_kind wait;        /* how threads wait for other processes */
 
     /* steps */
     uint64_t batch; /* examples per worker and step */

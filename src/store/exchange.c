@@ -330,10 +330,10 @@ size_t yk_exchange_shared_memory_bytes(size_t nparams)
     return sizeof(shared_state) + 2 * YK_ROUND_UP(nparams, 16) * sizeof(float);
 }
 
-void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at)
+void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at, yk_wait_kind wait)
 {
     x->shared = at;
-    x->shared_wait = yk_comm_sharing(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
+    x->shared_wait = wait;
 }
 
 /* This rank has arrived, or summed: waits until all have. *last_out: the last rank that this one waited for; -1: none,

@@ -55,7 +55,7 @@ void yk_exchange_free(yk_exchange *x); /* NULL is fine */
 /* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/comm.h). It
  * must outlive x. */
 size_t yk_exchange_shared_memory_bytes(size_t nparams);
-void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at);
+void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at, yk_wait_kind wait);
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 

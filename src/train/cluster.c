@@ -28,13 +28,14 @@ static yk_status check_world(const yk__trainer *t)
 static yk_status plan_process(yk__trainer *t, int cores)
 {
     const yk__cluster *k = &t->cluster;
-    const int servers = yk_plan_servers(t->config, k->ranks);
+    const int servers = yk_plan_servers(t->config, k->ranks), here = yk_comm_local_size(k->comm),
+              nodes = t->result->numa_nodes; /* to which it is bound */
     t->topology = (yk_topology){.processes = k->joined ? 0 : k->ranks,
                                 .cores = cores,
                                 .rank = k->rank,
                                 .own_cores = yk_cores(),
-                                .sharing = yk_comm_sharing(k->comm),
-                                .bound = t->result->numa_nodes > 0,
+                                .sharing = nodes ? (here + nodes - 1) / nodes : here,
+                                .bound = nodes > 0,
                                 .servers_here = k->joined ? 0 : yk_comm_ranks_here(k->comm, 0, servers),
                                 .clients_here =
                                     k->joined ? 1 : yk_comm_ranks_here(k->comm, servers, k->ranks - servers)};
@@ -83,11 +84,10 @@ static int bind_to_nodes(yk__trainer *t)
     if (strcmp(how, "none") == 0 || sched_getaffinity(0, sizeof *allowed, allowed))
         return 0;
     const bool restricted = yk_numa_restrict(&numa, allowed);
-    if ((restricted && strcmp(how, "auto") == 0) || !yk_numa_part(&numa, process, processes, &own) ||
-        sched_setaffinity(0, sizeof own, &own))
-        return 0;
-    yk_comm_set_sharing(t->cluster.comm, (processes + numa.nodes - 1) / numa.nodes);
-    return numa.nodes;
+    const bool done = !(restricted && strcmp(how, "auto") == 0) &&
+                      yk_numa_part(&numa, process, processes, &own) &&
+                      !sched_setaffinity(0, sizeof own, &own);
+    return done ? numa.nodes : 0;
 }
 
 /* Makes a plan before the processes connect: the timeouts are needed, and most errors in the options are found early. The options are not

@@ -161,9 +161,11 @@ static int serving_threads_of(const yk_plan *p, const yk_topology *job)
 }
 
 /* If the threads of an asynchronous job share cores, waiting threads soon sleep, so that the others can compute and send what
- * the waiting ones need. Synchronous steps are often shorter than such a sleep. */
+ * the waiting ones need. Synchronous steps are often shorter than such a sleep. Replicas wait for each other in shared memory. */
 static yk_wait_kind wait_of(const yk_plan *p, const yk_topology *job)
 {
+    if (p->whole)
+        return job->sharing <= job->own_cores ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
     const int own = p->workers_per_process * p->threads + p->has_progress_thread;
     const bool shared = own * job->sharing > job->own_cores;
     return shared && !p->synchronous ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS;

@@ -72,7 +72,7 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
     if (!st && !own.local_steps && bytes <= MAX_SHARED)
         st = yk_shared_memory_create(k->comm, bytes, t->plan->startup_timeout, &k->memory);
     if (!st && k->memory.at) /* all replicas are on one host */
-        yk_exchange_use_shared_memory(k->exchange, k->memory.at);
+        yk_exchange_use_shared_memory(k->exchange, k->memory.at, t->plan->wait);
     own.exchange = k->exchange;
     return st ? st : yk_local_create(&own, &t->local);
 }
