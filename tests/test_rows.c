@@ -44,6 +44,35 @@ static void assert_row(const yk_rows *rows, size_t r, size_t n, const uint32_t *
     }
 #define VALUES(...) ((float[]){__VA_ARGS__})
 
+/* As between two processes: sends all bytes, then receives them. */
+typedef struct {
+    bool sends;
+    char *bytes;
+    size_t n;
+} wire;
+
+static yk_status move(void *context, void *data, size_t bytes)
+{
+    wire *w = context;
+    if (w->sends)
+        assert_non_null(w->bytes = realloc(w->bytes, w->n + bytes));
+    memcpy(w->sends ? w->bytes + w->n : data, w->sends ? data : w->bytes + w->n, bytes);
+    w->n += bytes;
+    return YK_OK;
+}
+
+static void transfer(yk_rows *rows, yk_rows *back)
+{
+    wire w = {.sends = true};
+    assert_int_equal(yk_rows_transfer(rows, true, move, &w), YK_OK);
+    const size_t sent = w.n;
+    w.sends = false;
+    w.n = 0;
+    assert_int_equal(yk_rows_transfer(back, false, move, &w), YK_OK);
+    assert_int_equal(w.n, sent);
+    free(w.bytes);
+}
+
 static void rows_become_sorted_and_merged(void **state)
 {
     (void)state;
@@ -171,13 +200,10 @@ static void fields_are_sorted_and_merged(void **state)
     assert_entries(&all, 1, ENTRIES({2, 1, 65535}, {9, 1, 3}, {9, 2, 7}));
     assert_entries(&all, 3, ENTRIES({1, 1, 0}, {2, 1, 0}));
 
-    char *bytes;
-    size_t size;
-    assert_int_equal(yk_rows_pack(&all, &bytes, &size), YK_OK);
-    assert_int_equal(yk_rows_unpack(bytes, size, &back), YK_OK);
+    transfer(&all, &back);
     assert_entries(&back, 1, ENTRIES({2, 1, 65535}, {9, 1, 3}, {9, 2, 7}));
     assert_entries(&back, 2, ENTRIES({5, 1, 0}));
-    free(bytes);
+    yk_rows_fini(&back);
 
     yk_rows_clear(&rows);
     add_entries(&rows, ENTRIES({3, 1, 2}));
@@ -255,8 +281,6 @@ static void rows_are_serialized(void **state)
     (void)state;
     for (int kind = 0; kind < 6; kind++) {
         yk_rows rows, back;
-        char *bytes;
-        size_t n;
         yk_rows_init(&rows,
                      kind < 4    ? YK_ROWS_SPARSE
                      : kind == 4 ? YK_ROWS_U8
@@ -278,8 +302,7 @@ static void rows_are_serialized(void **state)
                 assert_int_equal(yk_rows_commit_truth(&rows, 0, i, 0.25f), YK_OK);
             }
         }
-        assert_int_equal(yk_rows_pack(&rows, &bytes, &n), YK_OK);
-        assert_int_equal(yk_rows_unpack(bytes, n, &back), YK_OK);
+        transfer(&rows, &back);
         assert_int_equal(back.n, rows.n);
         assert_int_equal(back.dim, rows.dim);
         assert_int_equal(back.value != NULL, rows.value != NULL);
@@ -297,8 +320,7 @@ static void rows_are_serialized(void **state)
             if (kind == 5)
                 assert_memory_equal(back.f32 + 3 * i, rows.f32 + 3 * i, 3 * sizeof(float));
         }
-        assert_int_equal(yk_rows_unpack(bytes, n - 1, &back), YK_EDATA);
-        free(bytes);
+        yk_rows_fini(&back);
         yk_rows_fini(&rows);
     }
 }
@@ -362,8 +384,6 @@ static void weights_stay_with_their_rows(void **state)
 {
     (void)state;
     yk_rows rows, other, all, shuffled, back;
-    char *bytes;
-    size_t size;
     yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
     yk_rows_init(&other, YK_ROWS_SPARSE, 0);
     add_row(&other, 1, (uint32_t[]){3}, NULL, 1);
@@ -385,8 +405,7 @@ static void weights_stay_with_their_rows(void **state)
     assert_weights(&all, true);
     assert_int_equal(yk_rows_shuffled_copy(&all, 1, 5, &shuffled), YK_OK);
     assert_weights(&shuffled, true);
-    assert_int_equal(yk_rows_pack(&shuffled, &bytes, &size), YK_OK);
-    assert_int_equal(yk_rows_unpack(bytes, size, &back), YK_OK);
+    transfer(&shuffled, &back);
     assert_weights(&back, true);
     const uint32_t pick[] = {0, 3};
     const yk_batch batch = {.rows = &all, .pick = pick, .n = 2};
@@ -394,7 +413,7 @@ static void weights_stay_with_their_rows(void **state)
     const float twice[100] = {1.0f, 2.0f, 2.0f};
     const yk_batch by_class = {.rows = &all, .pick = pick, .n = 2, .class_weight = twice};
     assert_true(yk_batch_total(&by_class) == 6.0);
-    free(bytes);
+    yk_rows_fini(&back);
     yk_rows_fini(&shuffled);
     yk_rows_fini(&all);
     yk_rows_fini(&other);

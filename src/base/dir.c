@@ -64,10 +64,10 @@ yk_status yk_fail_in(const char *dir, const char *name, const char *doing, int e
 
 /* ---- opening */
 
-int yk_dir_open_at(int parent, const char *part)
+static int open_at(int parent, const char *part, int flags)
 {
     struct stat there;
-    const int fd = yk_sys->open(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    const int fd = yk_sys->open(parent, part, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0666);
     int error = errno;
     /* for a link, the system reports ENOTDIR as well */
     if (fd < 0 && error == ENOTDIR && !yk_sys->stat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
@@ -75,6 +75,11 @@ int yk_dir_open_at(int parent, const char *part)
         error = ELOOP;
     errno = error;
     return fd;
+}
+
+int yk_dir_open_at(int parent, const char *part)
+{
+    return open_at(parent, part, O_RDONLY | O_DIRECTORY);
 }
 
 /* Returns `fd`, closes `parent`, and keeps errno. */
@@ -128,19 +133,15 @@ int yk_dir_open_parent(const char *dir, const char *name, const char **last_out)
 
 int yk_dir_open(const char *dir, const char *name)
 {
-    const char *last;
-    if (!name)
-        return yk_sys->open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    const int parent = open_parent(dir, name, false, &last);
-    return opened(parent, parent < 0 ? -1 : yk_dir_open_at(parent, last));
+    const int flags = O_RDONLY | O_DIRECTORY;
+    return name ? yk_open_in(dir, name, flags) : yk_sys->open(AT_FDCWD, dir, flags | O_CLOEXEC, 0);
 }
 
 int yk_open_in(const char *dir, const char *name, int flags)
 {
     const char *last;
     const int parent = open_parent(dir, name, false, &last);
-    flags |= O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
-    return opened(parent, parent < 0 ? -1 : yk_sys->open(parent, last, flags, 0666));
+    return opened(parent, parent < 0 ? -1 : open_at(parent, last, flags));
 }
 
 /* ---- making */

@@ -161,22 +161,26 @@ static yk_status fail_again(const yk_file *f)
     return yk_fail_path(f->path, f->doing, f->error);
 }
 
-/* Returns -1 and sets errno on failure. */
-static int write_all(int fd, const char *p, size_t size)
+enum { END = -1 };
+
+/* Writes at an offset, or at the end. Returns -1 and sets errno on failure. */
+static int write_all(int fd, const char *p, size_t size, off_t at)
 {
     while (size > 0) {
-        const ssize_t n = yk_sys->write(fd, p, size);
+        const ssize_t n = at == END ? yk_sys->write(fd, p, size) : pwrite(fd, p, size, at),
+                      done = n > 0 ? n : 0;
         if (n < 0 && errno != EINTR)
             return -1;
-        p += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
+        p += done;
+        size -= (size_t)done;
+        at += at == END ? 0 : done;
     }
     return 0;
 }
 
-static yk_status write_out(yk_file *f, const char *p, size_t size)
+static yk_status write_out(yk_file *f, const char *p, size_t size, off_t at)
 {
-    return write_all(f->fd, p, size) ? fail(f, "cannot write") : YK_OK;
+    return write_all(f->fd, p, size, at) ? fail(f, "cannot write") : YK_OK;
 }
 
 yk_status yk_file_flush(yk_file *f)
@@ -185,7 +189,7 @@ yk_status yk_file_flush(yk_file *f)
         return fail_again(f);
     size_t size = f->filled;
     f->filled = 0;
-    return write_out(f, f->buffer, size);
+    return write_out(f, f->buffer, size, END);
 }
 
 yk_status yk_file_write(yk_file *f, const void *data, size_t size)
@@ -198,7 +202,7 @@ yk_status yk_file_write(yk_file *f, const void *data, size_t size)
         if (st)
             return st;
         if (size >= BUFFER_BYTES)
-            return write_out(f, data, size);
+            return write_out(f, data, size, END);
     }
     if (size)
         memcpy(f->buffer + f->filled, data, size);
@@ -211,15 +215,7 @@ yk_status yk_file_write_at(yk_file *f, const void *data, size_t size, uint64_t o
     if (f->status)
         return fail_again(f);
     f->written += size;
-    for (const char *p = data; size > 0;) {
-        const ssize_t n = pwrite(f->fd, p, size, (off_t)offset);
-        if (n < 0 && errno != EINTR)
-            return fail(f, "cannot write");
-        p += n > 0 ? n : 0;
-        offset += n > 0 ? (uint64_t)n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
-    return YK_OK;
+    return write_out(f, data, size, (off_t)offset);
 }
 
 static yk_status print(yk_file *f, const char *format, va_list args)
@@ -285,7 +281,7 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
     if (f->fd >= 0) {
         /* A log keeps what was written before the error; a temporary file is removed. The text of so_far stays. */
         if (!f->temp && !f->status)
-            write_all(f->fd, f->buffer, f->filled);
+            write_all(f->fd, f->buffer, f->filled, END);
         yk_fs_close(f->fd);
     }
     if (f->temp)

@@ -478,61 +478,31 @@ void yk_rows_finish(yk_rows *rows)
             yk_collapse(yk_rows_get(rows, a), bytes_of(rows, a));
 }
 
-/* ---- packing: | packed | the arrays, in order, each padded to 8 bytes | */
+/* ---- transfer to other processes ---- */
 
 typedef struct {
-    uint64_t kind, n, dim, entries;
-    uint64_t has; /* bit a: array a is present */
+    uint64_t kind, arrays, n, dim, entries;
     double scale;
-} packed;
+} shape;
 
-static size_t packed_bytes(const packed *p, int a)
+yk_status yk_rows_transfer(yk_rows *rows, bool sends, yk_rows_move move, void *context)
 {
-    return p->has >> a & 1 ? YK_ROUND_UP(yk_rows_length(a, p->n, p->dim, p->entries) * array[a].width, 8) : 0;
-}
-
-yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out)
-{
-    packed head = {rows->kind, rows->n, rows->dim, entries_so_far(rows), 0, (double)rows->scale};
-    size_t total = sizeof head;
-    for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
-        head.has |= (uint64_t)(rows->n && yk_rows_get(rows, a)) << a;
-        total += packed_bytes(&head, a);
+    shape h = {rows->kind, yk_rows_arrays(rows), rows->n,
+               rows->dim,  entries_so_far(rows), (double)rows->scale};
+    yk_status st = move(context, &h, sizeof h);
+    if (!st && h.kind > YK_ROWS_SPARSE)
+        st = yk_fail(YK_EDATA, "invalid rows received from another process");
+    if (!st && !sends) {
+        yk_rows_init(rows, (yk_rows_kind)h.kind, h.dim);
+        rows->scale = (float)h.scale;
+        st = h.n ? yk__rows_reserve(rows, h.n, h.entries, (unsigned)h.arrays) : YK_OK;
+        rows->n = st ? 0 : h.n;
     }
-    char *at = *out = calloc(1, total);
-    if (!at)
-        return yk_fail_memory(total, "rows to send to other processes");
-    memcpy(at, &head, sizeof head);
-    at += sizeof head;
-    for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
-        if (packed_bytes(&head, a))
-            memcpy(at, yk_rows_get(rows, a), bytes_of(rows, a));
-        at += packed_bytes(&head, a);
+    for (int a = 0; !st && a < YK_ROWS_ARRAYS; a++) {
+        const size_t width = yk_rows_width(rows->kind, (unsigned)h.arrays, a),
+                     bytes = width * (size_t)yk_rows_length(a, h.n, h.dim, h.entries);
+        if (h.n && bytes)
+            st = move(context, yk_rows_get(rows, a), bytes);
     }
-    *bytes_out = total;
-    return YK_OK;
-}
-
-yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *out)
-{
-    packed head;
-    size_t total = sizeof head;
-    if (bytes < sizeof head)
-        return yk_fail(YK_EDATA, "invalid rows received from another process: only %zu bytes", bytes);
-    memcpy(&head, from, sizeof head);
-    if (head.kind > YK_ROWS_SPARSE || head.n > bytes || head.entries > bytes ||
-        (head.n && head.dim > UINT32_MAX))
-        return yk_fail(YK_EDATA, "invalid rows received from another process");
-    yk_rows_init(out, (yk_rows_kind)head.kind, head.dim);
-    for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
-        if (packed_bytes(&head, a))
-            yk_rows_set(out, a, (char *)from + total);
-        total += packed_bytes(&head, a);
-    }
-    if (total != bytes)
-        return yk_fail(YK_EDATA, "invalid rows received from another process: %zu bytes instead of %zu",
-                       bytes, total);
-    out->n = head.n;
-    out->scale = (float)head.scale;
-    return YK_OK;
+    return st;
 }

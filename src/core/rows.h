@@ -130,10 +130,10 @@ yk_status yk_rows_append_picked(yk_rows *rows, const yk_rows *from, const uint32
 /* There will be about n rows; sparse ones as long as those so far. Reserves memory in huge pages, if there is enough. */
 void yk_rows_expect(yk_rows *rows, size_t n);
 
-/* Serializes all rows, for another process; the caller frees the bytes with free(). Unpacking creates a block that borrows
- * its arrays from the bytes, which must be aligned to 8; YK_EDATA if they are invalid. */
-yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out);
-yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *borrowed_out);
+/* Sends all rows to another process, or receives them: initializes `rows`, which the caller also frees after an error. Calls
+ * move() for the same number of bytes on both sides. */
+typedef yk_status (*yk_rows_move)(void *context, void *data, size_t bytes);
+yk_status yk_rows_transfer(yk_rows *rows, bool sends, yk_rows_move move, void *context);
 
 /* Removes the field numbers, for a model without fields. Values of entries that differ only in their field are summed. Not for
  * rows whose keys were remapped (keymap.h). */

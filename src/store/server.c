@@ -17,12 +17,13 @@ yk_status yk__client_add(yk_server *s, int peer, yk__client **out)
         return yk_fail(YK_ELOST, "too many workers: at most %d processes can train", YK__MAX_WORKERS);
     yk__client *c = &s->client[s->nclients];
     *c = (yk__client){.peer = peer, .active = true};
-    c->thread = yk_alloc((size_t)s->plan->workers_per_process, sizeof *c->thread, "a client");
-    c->pull = yk_alloc((size_t)s->npulls, sizeof *c->pull, "a client");
+    c->thread =
+        yk_arena_alloc(&s->memory, (size_t)s->plan->workers_per_process, sizeof *c->thread, "a client");
+    c->pull = yk_arena_alloc(&s->memory, (size_t)s->npulls, sizeof *c->pull, "a client");
     s->nclients++;
     s->active++;
     *out = c;
-    return c->thread && c->pull ? YK_OK : YK_ESYSTEM;
+    return s->memory.status;
 }
 
 /* Chunks of a resumed job have the length in its checkpoint, which may differ from that in this plan. */
@@ -52,13 +53,12 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
         s->rows = piece.keyed && piece.keys ? piece.keys : s->rows;
     }
     s->layout = yk__layout_of(config->group, s->plan->ngroups, arrays, s->me);
-    s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
-    yk_status st = s->client ? YK_OK : YK_ESYSTEM;
+    s->client = yk_arena_alloc(&s->memory, YK__MAX_WORKERS, sizeof *s->client, "the workers");
+    if (s->plan->clip_norm > 0.0 && s->rounds->close && !s->copy_steps)
+        s->squares = yk_arena_alloc(&s->memory, (size_t)s->plan->owners, sizeof *s->squares, "the servers");
+    yk_status st = s->memory.status;
     if (!st && s->plan->serving_threads > 1)
         st = yk_thread_pool_create(s->plan->serving_threads, &s->pool);
-    if (!st && s->plan->clip_norm > 0.0 && s->rounds->close && !s->copy_steps &&
-        !(s->squares = yk_alloc((size_t)s->plan->owners, sizeof *s->squares, "the servers")))
-        st = YK_ESYSTEM;
     for (int i = 0; !st && i < s->plan->clients; i++) {
         yk__client *c;
         st = yk__client_add(s, s->plan->first_client + i, &c);
@@ -83,19 +83,15 @@ void yk_server_free(yk_server *s)
             free(c->pull[p].out);
         }
         free(c->in.data);
-        yk_free(c->pull);
-        yk_free(c->thread);
     }
     yk_merger_fini(&s->keys);
     for (int g = 0; g < YK_MAX_GROUPS; g++)
         free(s->sum[g]);
     for (int k = 0; s->read && k < s->plan->owners; k++)
         free(s->read[k].key);
-    yk_free(s->read);
-    yk_free(s->squares);
     free(s->parts);
     free(s->parts_op);
-    yk_free(s->client);
+    yk_arena_free(&s->memory);
     yk_free(s);
 }
 

@@ -3,6 +3,7 @@
 #ifndef YK_STORE_SERVER_INTERNAL_H
 #define YK_STORE_SERVER_INTERNAL_H
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "comm/transport.h"
 #include "store/local_copy.h"
@@ -93,6 +94,7 @@ typedef struct {
 struct yk_server {
     yk_server_config config;
     const yk_plan *plan;
+    yk_arena memory; /* of the arrays that do not grow */
     const yk__rounds *rounds;
     yk_server_hooks hooks;
     bool immediate[YK_MAX_GROUPS]; /* groups that are updated when a gradient arrives, not with the round */

@@ -204,7 +204,9 @@ void yk_server_assemble(const yk_server *s, yk_local *whole)
 /* Allocates the list of keys that evaluations read on a server. */
 static yk_status allocate_read(yk_server *s, int server, size_t n)
 {
-    if (!s->read && !(s->read = yk_alloc((size_t)s->plan->owners, sizeof *s->read, "the test keys")))
+    if (!s->read)
+        s->read = yk_arena_alloc(&s->memory, (size_t)s->plan->owners, sizeof *s->read, "the test keys");
+    if (!s->read)
         return YK_ESYSTEM;
     s->read[server].key = malloc(4 * n + 4);
     return s->read[server].key ? YK_OK : yk_fail_memory(4 * n, "the test keys");

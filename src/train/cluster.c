@@ -252,35 +252,40 @@ yk_status yk__broadcast(const yk__trainer *t, int root, int first, int count, ch
 
 /* ---- the data: each process that trains reads a part of the files and broadcasts it to the others ---- */
 
+typedef struct {
+    const yk__trainer *t;
+    int root;
+} row_sender;
+
+static yk_status broadcast_rows(void *context, void *data, size_t bytes)
+{
+    const row_sender *s = context;
+    const yk_plan *p = s->t->plan;
+    return yk_comm_broadcast_range(s->t->cluster.comm, s->root, p->first_client, p->clients, data, bytes,
+                                   p->startup_timeout, "a part of the data");
+}
+
 static yk_status gather_rows(void *trainer, yk_rows *rows)
 {
     yk__trainer *t = trainer;
     yk__cluster *k = &t->cluster;
-    char *mine;
-    size_t bytes;
     yk_rows all;
-    yk_status st = yk_rows_pack(rows, &mine, &bytes);
-    if (st)
-        return st;
+    yk_status st = YK_OK;
     yk_startup_enter(k->startup, YK_STARTUP_WAITING);
     yk_rows_init(&all, rows->kind, rows->dim);
     for (int w = 0; !st && w < t->plan->clients; w++) {
-        const int root = t->plan->first_client + w;
-        uint64_t size = bytes;
-        char *part = k->rank == root ? mine : NULL;
-        yk_rows from;
-        st = yk__broadcast(t, root, t->plan->first_client, t->plan->clients, &part, &size,
-                           "a part of the data");
-        if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
-            if (all.kind != YK_ROWS_SPARSE && !all.dim)
-                yk_rows_init(&all, from.kind, from.dim);
-            st = yk_rows_append(&all, &from, 0, from.n);
-        }
-        if (k->rank != root)
-            free(part);
+        row_sender s = {t, t->plan->first_client + w};
+        const bool sends = k->rank == s.root;
+        yk_rows part = sends ? *rows : (yk_rows){0};
+        st = yk_rows_transfer(&part, sends, broadcast_rows, &s);
+        if (!st && part.n && all.kind != YK_ROWS_SPARSE && !all.dim)
+            yk_rows_init(&all, part.kind, part.dim);
+        if (!st)
+            st = yk_rows_append(&all, &part, 0, part.n);
+        if (!sends)
+            yk_rows_fini(&part);
     }
     yk_startup_enter(k->startup, YK_STARTUP_BUSY);
-    free(mine);
     if (st) {
         yk_rows_fini(&all);
         return st;
