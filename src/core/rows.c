@@ -192,23 +192,10 @@ static inline void put_entry(const row_entries *e, size_t i, uint64_t order, flo
         e->field[i] = (uint16_t)order;
 }
 
-/* Insertion sort of a short, mostly sorted row. */
-static void sort_short(const row_entries *e, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        const uint64_t order = order_of(e, i);
-        const float v = e->value[i];
-        size_t j = i;
-        for (; j > 0 && order_of(e, j - 1) > order; j--)
-            put_entry(e, j, order_of(e, j - 1), e->value[j - 1]);
-        put_entry(e, j, order, v);
-    }
-}
-
 typedef struct {
     uint64_t order;
     float value;
-    size_t slot;
+    uint32_t at; /* in the unsorted row: values of equal entries are added in this order */
 } sorted;
 
 static int compare(const void *a, const void *b)
@@ -216,35 +203,44 @@ static int compare(const void *a, const void *b)
     const sorted *x = a, *y = b;
     if (x->order != y->order)
         return x->order < y->order ? -1 : 1;
-    return x->slot < y->slot ? -1 : 1;
+    return x->at < y->at ? -1 : 1;
 }
 
-/* The same for long rows, for which insertion would take quadratic time. */
-static yk_status sort_long(const row_entries *e, size_t n)
+static void insertion_sort(sorted *s, size_t n)
 {
-    sorted *s = malloc(n * sizeof *s);
-    if (!s)
-        return yk_fail_memory(n * sizeof *s, "sorting a row");
-    for (size_t i = 0; i < n; i++)
-        s[i] = (sorted){order_of(e, i), e->value[i], i};
-    qsort(s, n, sizeof *s, compare);
-    for (size_t i = 0; i < n; i++)
-        put_entry(e, i, s[i].order, s[i].value);
-    free(s);
-    return YK_OK;
-}
-
-/* Adds the values of equal entries of a sorted row. Returns the number of remaining entries. */
-static size_t merge_equal(const row_entries *e, size_t n)
-{
-    size_t out = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (out && order_of(e, out - 1) == order_of(e, i))
-            e->value[out - 1] += e->value[i];
-        else
-            put_entry(e, out++, order_of(e, i), e->value[i]);
+    for (size_t i = 1; i < n; i++) {
+        const sorted x = s[i];
+        size_t j = i;
+        for (; j > 0 && s[j - 1].order > x.order; j--)
+            s[j] = s[j - 1];
+        s[j] = x;
     }
-    return out;
+}
+
+/* Sorts a row, and adds the values of equal entries. *n: the number of entries, then of those that remain. */
+static yk_status sort_row(const row_entries *e, size_t *n)
+{
+    enum { SHORT = 256 }; /* for longer rows, insertion would take quadratic time */
+    sorted few[SHORT], *s = *n <= SHORT ? few : malloc(*n * sizeof *s);
+    size_t out = 0;
+    if (!s)
+        return yk_fail_memory(*n * sizeof *s, "sorting a row");
+    for (size_t i = 0; i < *n; i++)
+        s[i] = (sorted){order_of(e, i), e->value[i], (uint32_t)i};
+    if (s == few)
+        insertion_sort(s, *n);
+    else
+        qsort(s, *n, sizeof *s, compare);
+    for (size_t i = 0; i < *n; i++) {
+        if (out && s[i].order == s[i - 1].order)
+            e->value[out - 1] += s[i].value;
+        else
+            put_entry(e, out++, s[i].order, s[i].value);
+    }
+    if (s != few)
+        free(s);
+    *n = out;
+    return YK_OK;
 }
 
 static bool ascending(const row_entries *e, size_t n)
@@ -265,13 +261,8 @@ static yk_status commit_sparse(yk_rows *rows, size_t n)
     const row_entries e = {rows->index + at, rows->value ? rows->value + at : rows->spare,
                            rows->field ? rows->field + at : NULL};
     bool ones = true;
-    if (!ascending(&e, n)) {
-        if (n <= 256)
-            sort_short(&e, n);
-        else if (sort_long(&e, n))
-            return YK_ESYSTEM;
-        n = merge_equal(&e, n);
-    }
+    if (!ascending(&e, n) && sort_row(&e, &n))
+        return YK_ESYSTEM;
     for (size_t i = 0; i < n && !rows->value; i++)
         ones &= e.value[i] == 1.0f;
     if (!ones) {

@@ -127,8 +127,10 @@ struct yk_server {
     yk__squares *squares; /* [servers] NULL: not needed */
     yk__up totals;        /* of the last round */
     int round_workers;
-    float clip; /* the factor; 0: not known */
-    bool open;  /* workers with this `identity` may join */
+    yk__client *last;   /* that has pushed in this round; NULL: none */
+    double before_last; /* when the one before it pushed; 0: it was the first */
+    float clip;         /* the factor; 0: not known */
+    bool open;          /* workers with this `identity` may join */
     uint64_t identity;
     bool settled[YK_MAX_JOINED]; /* that worker is a client, or is lost */
     /* A snapshot: the arrays of this server; on server 0 of all servers, one after another. */

@@ -177,33 +177,24 @@ static yk_status push_to_round(yk_server *s, yk__client *c, bool again)
     c->pushed = true;
     c->counts |= !again && (s->chief || !s->rounds->decides); /* otherwise server 0 decides */
     c->pushed_at = c->last_message;
+    s->before_last = s->last ? s->last->pushed_at : 0.0;
+    s->last = c;
     return yk__header_of(c)->examples && !again ? apply_immediately(s, c) : YK_OK;
 }
 
-/* Finds the worker that was last, and how long the others waited for it. */
+/* How long gradients have waited for those of others, and the others for the last worker. */
 static void record_straggler(yk_server *s)
 {
     const double now = yk_now();
-    yk__client *last = NULL;
-    double before = 0.0;
-    for (int i = 0; i < s->nclients; i++) {
-        yk__client *c = &s->client[i];
-        if (c->pushed_at == 0.0)
-            continue;
-        c->gradient_waited = now - c->pushed_at;
-        if (!last || c->pushed_at > last->pushed_at) {
-            before = last ? last->pushed_at : 0.0;
-            last = c;
-        } else if (c->pushed_at > before) {
-            before = c->pushed_at;
-        }
+    if (s->last && s->before_last > 0.0) {
+        s->last->waited += s->last->pushed_at - s->before_last;
+        s->last->came_last++;
     }
-    if (last && before > 0.0) {
-        last->waited += last->pushed_at - before;
-        last->came_last++;
+    for (yk__client *c = s->client; c < s->client + s->nclients; c++) {
+        c->gradient_waited = c->pushed_at > 0.0 ? now - c->pushed_at : c->gradient_waited;
+        c->pushed_at = 0.0;
     }
-    for (int i = 0; i < s->nclients; i++)
-        s->client[i].pushed_at = 0.0;
+    s->last = NULL;
 }
 
 /* Assigns a sum to each key of a pull. New sums are 0. */

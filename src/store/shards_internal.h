@@ -61,7 +61,6 @@ typedef struct {
         char *data;
         size_t bytes, cap;
         yk_purpose purpose;
-        size_t pull_bytes;  /* of these: keys, which are counted under another purpose */
         size_t pushed_keys; /* the number of keys whose values it contains */
         yk_op op;
     } message[YK__QUEUE_SIZE];

@@ -18,8 +18,9 @@ static yk_status send_queued(yk_shards *s, yk__queue *queue, yk__connection *to)
         st = yk_comm_send(s->config.comm, to->peer, YK__TAG_UP, m->purpose, m->data, m->bytes, &m->op);
         const yk__up *up = (const yk__up *)(const void *)m->data;
         to->left += up->kind == YK__UP_LEAVE;
-        if (!st && m->pull_bytes)
-            yk_comm_change_purpose(s->config.comm, false, m->purpose, YK_PURPOSE_PULL, m->pull_bytes, 0);
+        if (!st && m->purpose == YK_PURPOSE_PUSH && up->npull)
+            yk_comm_change_purpose(s->config.comm, false, m->purpose, YK_PURPOSE_PULL, 4 * (size_t)up->npull,
+                                   0);
         if (!st && up->npush)
             yk__count_values(s->config.comm, &to->layout, m->pushed_keys);
     }
@@ -61,7 +62,7 @@ static yk_status drain(yk_shards *s, yk__queue *queue, unsigned max, int server)
 }
 
 static yk_status new_message(yk_shards *s, yk__channel *c, int server, size_t bytes, yk_purpose purpose,
-                             yk__up **out)
+                             struct yk__message **out)
 {
     yk__queue *queue = &c->queue[server];
     yk_status st = drain(s, queue, YK__QUEUE_SIZE - 1, server);
@@ -72,8 +73,7 @@ static yk_status new_message(yk_shards *s, yk__channel *c, int server, size_t by
         return YK_ESYSTEM;
     m->bytes = bytes;
     m->purpose = purpose;
-    m->pull_bytes = 0;
-    *out = (yk__up *)(void *)m->data;
+    *out = m;
     return YK_OK;
 }
 
@@ -183,18 +183,16 @@ static yk_status send_step(yk_shards *s, yk__channel *c, int k, bool pushes, con
                  shares = pushes ? (size_t)yk__threads_of(c) : 0;
     const server_keys pulled = request ? keys_on(s, request, k) : (server_keys){0};
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + pulled.n);
-    yk__up *up;
-    yk_status st = new_message(s, c, k, bytes, pushes ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
+    struct yk__message *m;
+    yk_status st = new_message(s, c, k, bytes, pushes ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &m);
     if (st)
         return st;
+    yk__up *up = (yk__up *)(void *)m->data;
     float *v = (float *)(void *)((yk__share *)(void *)(up + 1) + shares);
     *up = (yk__up){0};
-    if (pushes) {
-        struct yk__message *m = &c->queue[k].message[atomic_load(&c->queue[k].queued) % YK__QUEUE_SIZE];
-        m->pull_bytes = 4 * pulled.n;
-        m->pushed_keys = pushed;
+    m->pushed_keys = pushed;
+    if (pushes)
         write_push(c, npush, up);
-    }
     up->magic = YK__MAGIC;
     up->kind = YK__UP_STEP;
     up->thread = (uint32_t)c->first;
@@ -276,11 +274,11 @@ static yk_status send_control(yk_shards *s, yk__channel *c, int first, int end, 
     yk_status st = YK_OK;
     for (int k = first; !st && k < end; k++) {
         yk__queue *queue = &c->queue[k];
-        yk__up *up;
+        struct yk__message *m;
         yk_mutex_lock(&queue->lock);
-        if (!(st = new_message(s, c, k, sizeof *up, YK_PURPOSE_CONTROL, &up))) {
-            *up = *message;
-            up->magic = YK__MAGIC;
+        if (!(st = new_message(s, c, k, sizeof *message, YK_PURPOSE_CONTROL, &m))) {
+            memcpy(m->data, message, sizeof *message);
+            ((yk__up *)(void *)m->data)->magic = YK__MAGIC;
             st = queue_message(s, c, k);
         }
         yk_mutex_unlock(&queue->lock);
