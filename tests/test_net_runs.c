@@ -61,8 +61,7 @@ static void run_store(const yk_optim_config *optim, int workers, uint64_t stalen
                                     .nranges = nranges}},
                          .team = l.team,
                          .workers = workers,
-                         .batch = 2,
-                         .norm = 1.0f};
+                         .batch = 2};
     assert_int_equal(yk_local_create(&c, &l.store), YK_OK);
     for (int i = 0; i < PARAMS; i++) {
         yk_local_raw(l.store, 0).live.w[i] = (float)(i + 1);

@@ -145,22 +145,20 @@ static yk_status make(yk_chunks *c, yk_chunk *chunk, size_t first, size_t end, y
     return YK_OK;
 }
 
-yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_chunk **out)
-{
-    const size_t number = row / c->chunk_rows, first = number * c->chunk_rows,
-                 end = first + c->chunk_rows < c->rows->n ? first + c->chunk_rows : c->rows->n;
-    yk_chunk *chunk = &c->chunk[number];
-    *out = chunk;
-    return chunk->begin ? YK_OK : make(c, chunk, first, end, scratch);
-}
-
 yk_status yk_chunks_prepare(yk_chunks *c, int me, int all)
 {
-    const yk_chunk *chunk;
-    yk_merger scratch = {0};
+    const size_t rows = c->rows->n;
+    yk_merger m = {0};
     yk_status st = YK_OK;
-    for (size_t i = (size_t)me; !st && i < c->n; i += (size_t)all)
-        st = yk_chunks_get(c, i * c->chunk_rows, &scratch, &chunk);
-    yk_merger_fini(&scratch);
+    for (size_t i = (size_t)me; !st && i < c->n; i += (size_t)all) {
+        const size_t first = i * c->chunk_rows, end = first + c->chunk_rows;
+        st = make(c, &c->chunk[i], first, end < rows ? end : rows, &m);
+    }
+    yk_merger_fini(&m);
     return st;
+}
+
+const yk_chunk *yk_chunks_get(const yk_chunks *c, size_t row)
+{
+    return &c->chunk[row / c->chunk_rows];
 }

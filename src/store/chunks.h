@@ -4,21 +4,18 @@
  *     index[] of a chunk    before: keys;  after: indices into the chunk's own list of keys, each key once
  *     list of keys          | those of server 0 | of server 1 | ... |    as row numbers on the servers, ascending
  *
- * The keys of a chunk are found once, before training or when it is first used. Then no epoch hashes a key again: a request is
+ * The keys of a chunk are found once, before training. Then no epoch hashes a key again: a request is
  * the list itself, and an answer is a table that the rows index. Both have the same layout in memory as in messages.
  *
  * Example:
  *     yk_chunks *c;
- *     yk_merger scratch = {0}; // of this thread
- *     const yk_chunk *chunk;
  *     yk_status st = yk_chunks_create(&rows, chunk_rows, servers, bias_key, &c);
  *     if (!st)
- *         st = yk_chunks_get(c, row, &scratch, &chunk); // the chunk of this row
- *     yk_merger_fini(&scratch);
+ *         st = yk_chunks_prepare(c, 0, 1);
+ *     const yk_chunk *chunk = st ? NULL : yk_chunks_get(c, row); // the chunk of this row
  *     yk_chunks_free(c);
  *
- * The rows are modified in place: no other code may read their keys. Threads may get different chunks at the same time, but
- * one chunk is used by one thread at a time.
+ * The rows are modified in place: no other code may read their keys.
  */
 #ifndef YK_STORE_CHUNKS_H
 #define YK_STORE_CHUNKS_H
@@ -43,9 +40,6 @@ typedef struct yk_chunks yk_chunks;
 yk_status yk_chunks_create(yk_rows *rows, size_t chunk_rows, int servers, uint32_t bias_key, yk_chunks **out);
 void yk_chunks_free(yk_chunks *c); /* NULL is fine */
 
-/* scratch: of the calling thread. */
-yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_chunk **out);
-
 /* Memory for n keys; *chunk may have been used before. */
 yk_status yk__chunk_reserve(yk_chunk *chunk, size_t n, int servers);
 
@@ -54,7 +48,10 @@ yk_status yk__chunk_reserve(yk_chunk *chunk, size_t n, int servers);
 yk_status yk__chunk_sort(yk_chunk *chunk, yk_merger *m, const uint32_t *order, int servers,
                          uint32_t bias_key);
 
-/* Finds the keys of all chunks before training. Each of `all` threads calls it with its number `me` and does its part. */
+/* Finds the keys of all chunks. Each of `all` threads calls it with its number `me` and does its part. */
 yk_status yk_chunks_prepare(yk_chunks *c, int me, int all);
+
+/* Afterwards: the chunk of a row. */
+const yk_chunk *yk_chunks_get(const yk_chunks *c, size_t row);
 
 #endif

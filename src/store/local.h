@@ -41,7 +41,6 @@ typedef struct {
     size_t batch;            /* examples per worker */
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
     double clip_norm;        /* 0: no limit */
-    float norm;              /* expected sum of the squares of all inputs of an example */
     bool stale_rules;        /* the rules of local_stale.c apply to asynchronous gradients */
     bool linear;             /* the model is linear (local_stale.c) */
     bool staggered;          /* workers begin one after the other (local_stale.c) */

@@ -173,14 +173,14 @@ static void merge_range(yk__table *t, int me, size_t from, size_t to, const void
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
 {
     const yk_local_config *c = &t->store->config;
-    const yk_optim_share share = {.squares = c->keymap->freq,
-                                  .times = (float)examples,
-                                  .one = 1.0f,
-                                  .moves =
-                                      (float)(YK_CURVATURE * pow((double)c->norm, 0.75) / (double)c->batch),
-                                  .steps = (float)(examples / (double)c->batch),
-                                  .workers = c->workers,
-                                  .state = {t->shared.s[0], t->shared.s[1]}};
+    const yk_optim_share share = {
+        .squares = c->keymap->freq,
+        .times = (float)examples,
+        .one = 1.0f,
+        .moves = (float)(YK_CURVATURE * pow((double)c->keymap->norm, 0.75) / (double)c->batch),
+        .steps = (float)(examples / (double)c->batch),
+        .workers = c->workers,
+        .state = {t->shared.s[0], t->shared.s[1]}};
     yk__each_range(t, me, first, (size_t)first + n, merge_range, &share);
 }
 

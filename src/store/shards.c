@@ -55,7 +55,7 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_shards **out)
     s->channel = allocate(s, s->plan->channels, sizeof *s->channel);
     s->thread = allocate(s, threads, sizeof *s->thread);
     for (int k = 0; s->server && k < servers; k++) {
-        s->server[k].peer = config->peer ? config->peer[k] : k;
+        s->server[k].peer = k + config->joined;
         s->server[k].layout = yk__layout_of(config->group, s->plan->ngroups, s->arrays, k);
     }
     for (int i = 0; s->channel && i < s->plan->channels; i++)
@@ -82,7 +82,6 @@ static void free_channel(const yk_shards *s, yk__channel *c)
     for (int g = 0; g < YK_MAX_GROUPS; g++)
         yk_free(c->sum[g]);
     yk_local_free(c->local);
-    yk_merger_fini(&c->scratch);
 }
 
 void yk_shards_free(yk_shards *s)
@@ -173,7 +172,7 @@ static yk_status receive(yk_shards *s, int k, bool *busy_out)
 /* Asks once whether anything has arrived, not once per server: there may be hundreds, and most calls find nothing. */
 yk_status yk_shards_pump(yk_shards *s, bool *busy_out)
 {
-    bool each = s->config.peer; /* this worker joined: its servers are not ranks of its own job */
+    bool each = s->config.joined; /* its servers are not ranks of its own job */
     if (s->config.stop && *s->config.stop)
         yk_comm_ask_to_stop(s->config.comm);
     yk_status st =

@@ -58,8 +58,8 @@ typedef struct yk_shards yk_shards;
 typedef struct {
     yk_comm *comm; /* borrowed, like all pointers here */
     const yk_plan
-        *plan; /* placement, optimizers and staleness bounds of the groups; threads, channels, timeouts */
-    const int *peer; /* [plan->owners] the servers; NULL: ranks 0 .. owners - 1 */
+        *plan;   /* placement, optimizers and staleness bounds of the groups; threads, channels, timeouts */
+    bool joined; /* this process joined the job: server k is peer 1 + k; otherwise rank k */
     yk_group group[YK_MAX_GROUPS];
     uint32_t bias_key;                  /* the key of the bias of keyed groups; UINT32_MAX: none */
     yk_phases *phases;                  /* [threads] NULL: not measured */

@@ -85,10 +85,7 @@ static yk_status add_to_chunk(yk_shards *s, int me)
 {
     yk__thread *w = &s->thread[me];
     yk__channel *c = yk__channel_of(s, me);
-    const yk_chunk *chunk;
-    yk_status st = yk_chunks_get(s->chunks, w->batch.pick[0], &c->scratch, &chunk);
-    if (st)
-        return st;
+    const yk_chunk *chunk = yk_chunks_get(s->chunks, w->batch.pick[0]);
     w->held = yk__shards_added(c) > 0 && chunk != c->next_chunk;
     if (!w->held) {
         c->next_chunk = chunk;

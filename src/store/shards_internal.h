@@ -103,7 +103,6 @@ typedef struct {
     bool training;              /* a round has begun */
     uint64_t max;               /* steps of the round */
     const yk_chunk *next_chunk; /* of the batches in the next request */
-    yk_merger scratch;
 } yk__channel;
 
 /* A thread. */

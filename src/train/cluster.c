@@ -227,7 +227,6 @@ void yk__cluster_free(yk__trainer *t)
     yk_local_free(k->whole);
     yk_assignment_fini(&k->assignment);
     yk_streams_fini(&k->streams);
-    yk_free(k->server_peer);
     if (k->join_text && t->result->run_dir)
         yk_remove_in(t->result->run_dir, "join");
     free(k->join_text);

@@ -33,7 +33,6 @@ typedef struct {
     int rank, ranks;
     bool joined;     /* this process joined a running job */
     char *join_text; /* what workers need to join (yk_comm_open); NULL: they cannot, or another rank has it */
-    int *server_peer;
     yk_exchange *exchange;
     yk_shared_memory memory; /* replicas on one host: exchanges gradients */
     yk_shards *shards;

@@ -86,7 +86,7 @@ yk_status yk__observe(yk__trainer *t)
                             .comm = k->comm,
                             .rank = k->rank,
                             .ranks = k->ranks,
-                            .chief = k->server_peer ? k->server_peer[0] : 0,
+                            .chief = k->joined ? 1 : 0,
                             .joined = k->joined,
                             .streamed = yk__is_streamed(t),
                             .workers = t->local_workers,

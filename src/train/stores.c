@@ -15,7 +15,6 @@ yk_local_config yk__store_config(yk__trainer *t)
                          .batch = t->plan->batch,
                          .keymap = t->remap,
                          .clip_norm = t->plan->clip_norm,
-                         .norm = t->remap ? t->remap->norm : 0.0f,
                          .stale_rules = t->plan->stale_rules,
                          .linear = t->description.linear,
                          .staggered = t->plan->staggered,
@@ -79,25 +78,12 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
 
 /* ---- servers and shards ---- */
 
-/* In a process that joins a job, peer 0 is itself. */
-static yk_status number_servers(yk__trainer *t)
-{
-    yk__cluster *k = &t->cluster;
-    k->server_peer = yk_alloc((size_t)t->plan->owners, sizeof *k->server_peer, "the servers");
-    for (int i = 0; k->server_peer && i < t->plan->owners; i++)
-        k->server_peer[i] = 1 + i;
-    return k->server_peer ? YK_OK : YK_ESYSTEM;
-}
-
 static yk_status make_client(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    yk_status st = k->joined ? number_servers(t) : YK_OK;
-    if (st)
-        return st;
     yk_shards_config c = {.comm = k->comm,
                           .plan = t->plan,
-                          .peer = k->server_peer,
+                          .joined = k->joined,
                           .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
                           .phases = t->phases,
                           .stop = k->joined || k->rank == 0 ? NULL : t->caller->stop,
