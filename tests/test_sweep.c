@@ -12,7 +12,7 @@ static yk_status plan_with(const char *text, bool quick, const char *const *sets
                            yk_sweep_plan *out)
 {
     put(in_directory("some-sweep.ini"), text, strlen(text));
-    return yk_sweep_plan_make(in_directory("some-sweep.ini"), quick, sets, nsets, out);
+    return yk_sweep_plan_make(in_directory("some-sweep.ini"), quick, sets, nsets, directory, out);
 }
 
 static void expect_refusal(const char *text, bool quick, const char *words)
@@ -350,10 +350,10 @@ static void errors_are_reported_with_their_line(void **state)
                    ":7: workers varies together with mode: set both here");
     expect_refusal(HEAD "[quick]\nbatch = 1\nbatch = x\n", true, ":6: --batch x");
     yk_sweep_plan p;
-    assert_error(yk_sweep_plan_make(in_directory("none.ini"), false, NULL, 0, &p), YK_EUSAGE,
+    assert_error(yk_sweep_plan_make(in_directory("none.ini"), false, NULL, 0, directory, &p), YK_EUSAGE,
                  "none.ini: cannot read");
     yk_sweep_plan_fini(&p);
-    assert_error(yk_sweep_plan_make(directory, false, NULL, 0, &p), YK_EUSAGE, "cannot read");
+    assert_error(yk_sweep_plan_make(directory, false, NULL, 0, directory, &p), YK_EUSAGE, "cannot read");
     yk_sweep_plan_fini(&p);
 }
 
@@ -400,39 +400,34 @@ static void damaged_files_are_refused_or_read(void **state)
 
 /* ---- the directory */
 
-static void assert_state(const yk_sweep_plan *p, yk_sweep_run_state wanted)
+static void assert_state(const yk_sweep_plan *p, yk_sweep_state wanted)
 {
-    yk_sweep_run_state state;
-    json_t *summary;
-    assert_int_equal(yk_sweep_dir_find(directory, &p->run[0], false, &state, &summary), YK_OK);
-    assert_int_equal(state, wanted);
-    assert_int_equal(summary != NULL, wanted == YK_SWEEP_RUN_COMPLETE);
-    json_decref(summary);
+    yk_sweep_run_find(&p->run[0], false);
+    assert_int_equal(p->run[0].state, wanted);
+    assert_int_equal(p->run[0].summary != NULL, wanted == YK_SWEEP_DONE);
 }
 
 static void runs_are_found_again(void **state)
 {
     (void)state;
     yk_sweep_plan p = plan_of(HEAD "lr = 0.1\ntrace = true\nlaunch = 3\n[grid]\nservers = 0 2\n", false);
-    assert_state(&p, YK_SWEEP_RUN_MISSING);
-    char *path = yk_sweep_dir_path(directory, &p.run[0], NULL),
-         *file = yk_sweep_dir_path(directory, &p.run[0], "summary.json");
-    assert_int_equal(yk_dir_make(path), YK_OK);
-    assert_int_equal(yk_config_save(&p.run[0].config, path, "config.ini"), YK_OK);
-    assert_state(&p, YK_SWEEP_RUN_INCOMPLETE);
+    assert_state(&p, YK_SWEEP_NOT_RUN);
+    char file[512];
+    snprintf(file, sizeof file, "%s/summary.json", p.run[0].path);
+    assert_int_equal(yk_dir_make(p.run[0].path), YK_OK);
+    assert_int_equal(yk_config_save(&p.run[0].config, p.run[0].path, "config.ini"), YK_OK);
+    assert_state(&p, YK_SWEEP_STOPPED);
     static const char *const begun[] = {"{", "{\"interrupted\":true}", "{\"state\":\"failed\"}"};
     for (size_t i = 0; i < 3; i++) {
         put(file, begun[i], strlen(begun[i]));
-        assert_state(&p, YK_SWEEP_RUN_INCOMPLETE);
+        assert_state(&p, YK_SWEEP_STOPPED);
     }
     put(file, "{\"steps\":1}", 11);
-    assert_state(&p, YK_SWEEP_RUN_COMPLETE);
+    assert_state(&p, YK_SWEEP_DONE);
     p.run[0].config.quiet = p.run[0].config.resume = true; /* belong to one invocation, not to the run */
-    assert_state(&p, YK_SWEEP_RUN_COMPLETE);
+    assert_state(&p, YK_SWEEP_DONE);
     assert_int_equal(yk_config_set(&p.run[0].config, "lr", "0.2"), YK_OK);
-    assert_state(&p, YK_SWEEP_RUN_DIFFERENT);
-    free(path);
-    free(file);
+    assert_state(&p, YK_SWEEP_DIFFERENT);
     yk_sweep_plan_fini(&p);
 }
 
@@ -469,24 +464,23 @@ static void mean_and_spread_over_repeats(void **state)
     (void)state;
     yk_sweep_plan p =
         plan_of("[sweep]\nrepeats = 3\n" HEAD "[grid]\nbatch = 5 10\nmode = sync | async\n", false);
-    yk_sweep_result r[12] = {0};
     assert_int_equal(p.nruns, 12);
     /* point 0: three runs; point 1: two runs and a failed one; point 2: one run and a stopped one; point 3: none */
-    yk_sweep_result_take(&r[0], summary(0.90, 500, false));
-    yk_sweep_result_take(&r[4], summary(0.91, 500, false));
-    yk_sweep_result_take(&r[8], summary(0.92, 250, false));
-    yk_sweep_result_take(&r[1], summary(0.80, 2e6, false));
-    yk_sweep_result_take(&r[5], summary(0.84, 2e6, false));
-    r[9] =
-        (yk_sweep_result){.state = YK_SWEEP_FAILED, .problem = strdup("exit status 1: diverged, \"sorry\"")};
-    yk_sweep_result_take(&r[2], summary(0.50, 20000, false));
-    yk_sweep_result_take(&r[6], summary(0.99, 1, true));
-    assert_int_equal(r[6].state, YK_SWEEP_STOPPED);
+    yk_sweep_run_take(&p.run[0], summary(0.90, 500, false));
+    yk_sweep_run_take(&p.run[4], summary(0.91, 500, false));
+    yk_sweep_run_take(&p.run[8], summary(0.92, 250, false));
+    yk_sweep_run_take(&p.run[1], summary(0.80, 2e6, false));
+    yk_sweep_run_take(&p.run[5], summary(0.84, 2e6, false));
+    p.run[9].state = YK_SWEEP_FAILED;
+    p.run[9].problem = strdup("exit status 1: diverged, \"sorry\"");
+    yk_sweep_run_take(&p.run[2], summary(0.50, 20000, false));
+    yk_sweep_run_take(&p.run[6], summary(0.99, 1, true));
+    assert_int_equal(p.run[6].state, YK_SWEEP_STOPPED);
 
     char *table = NULL;
     size_t size;
     FILE *f = open_memstream(&table, &size);
-    yk_sweep_table_print(&p, r, f);
+    yk_sweep_table_print(&p, f);
     fclose(f);
     assert_string_equal(table, "batch  mode          runs  steps      seconds  examples/s        test loss   "
                                " accuracy %  CPU cores  memory MB\n"
@@ -501,7 +495,7 @@ static void mean_and_spread_over_repeats(void **state)
                                "majority class: 12.50 %\n");
     free(table);
 
-    assert_int_equal(yk_sweep_table_save(&p, r, directory), YK_OK);
+    assert_int_equal(yk_sweep_table_save(&p), YK_OK);
     const char *csv = text_of(in_directory("sweep.csv"));
     assert_holds(csv, "batch,mode,done,failed,steps,steps_spread,");
     assert_holds(csv, "\n5,sync,3,0,10,0,1000,0,2.66666667,1.15470054,");
@@ -517,8 +511,8 @@ static void mean_and_spread_over_repeats(void **state)
     assert_int_equal(json_integer_value(json_object_get(o, "done")), 6);
     for (int i = 0; i < 100; i++) /* a file may contain anything */
         deep = json_pack("[o]", deep);
-    json_object_set_new(r[0].summary, "deep", deep);
-    assert_int_equal(yk_sweep_table_save(&p, r, directory), YK_OK);
+    json_object_set_new(p.run[0].summary, "deep", deep);
+    assert_int_equal(yk_sweep_table_save(&p), YK_OK);
     assert_holds(text_of(in_directory("sweep.json")), "null");
     assert_int_equal(json_integer_value(json_object_get(o, "failed")), 1);
     json_t *points = json_object_get(o, "points"), *runs = json_object_get(o, "runs");
@@ -534,8 +528,6 @@ static void mean_and_spread_over_repeats(void **state)
     assert_true(json_is_object(json_object_get(json_array_get(runs, 8), "summary")));
     assert_true(json_is_null(json_object_get(json_array_get(runs, 3), "summary")));
     json_decref(o);
-    for (size_t i = 0; i < p.nruns; i++)
-        yk_sweep_result_fini(&r[i]);
     yk_sweep_plan_fini(&p);
 }
 
@@ -544,18 +536,17 @@ static void resources_of_a_job(void **state)
 {
     (void)state;
     yk_sweep_plan p = plan_of("[sweep]\nname = x\n" HEAD, false);
-    yk_sweep_result r = {0};
     json_t *o = summary(0.5, 100, false);
     json_object_set_new(o, "resources",
                         json_pack("{s:{s:f}, s:{s:f}}", "cpu", "mean", 1.75, "memory", "peak", 75e6));
     json_object_set_new(o, "bottleneck", json_pack("{s:s, s:f}", "kind", "network bandwidth", "share", 0.83));
     json_object_set_new(o, "bytes_sent", json_integer(3210000));
     json_object_set_new(o, "test_auc", json_real(0.789));
-    yk_sweep_result_take(&r, o);
+    yk_sweep_run_take(&p.run[0], o);
     char *table = NULL;
     size_t size;
     FILE *f = open_memstream(&table, &size);
-    yk_sweep_table_print(&p, &r, f);
+    yk_sweep_table_print(&p, f);
     fclose(f);
     assert_string_equal(table, "runs  steps  seconds  examples/s  test loss  accuracy %     AUC  CPU cores  "
                                "memory MB  sent MB  bottleneck\n"
@@ -563,7 +554,6 @@ static void resources_of_a_job(void **state)
                                "       75      3.2  network bandwidth 83 %\n"
                                "majority class: 12.50 %\n");
     free(table);
-    yk_sweep_result_fini(&r);
     yk_sweep_plan_fini(&p);
 }
 

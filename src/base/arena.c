@@ -1,6 +1,8 @@
 #include "base/arena.h"
 
 #include "base/mem.h"
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 void *yk_arena_alloc(yk_arena *a, size_t count, size_t size, const char *what)
@@ -23,6 +25,20 @@ void *yk_arena_take(yk_arena *a, void *piece)
             return piece;
         }
     return NULL;
+}
+
+char *yk_arena_print(yk_arena *a, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, format, args);
+    char *text = n < 0 ? NULL : yk_arena_alloc(a, (size_t)n + 1, 1, "a text");
+    if (text)
+        vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return text;
 }
 
 void yk_arena_free(yk_arena *a)

@@ -25,6 +25,7 @@ typedef struct {
 void *yk_arena_alloc(yk_arena *a, size_t count, size_t size, const char *what);
 /* Takes a piece out of the arena: the caller passes it to yk_free(). NULL: it is not one. */
 void *yk_arena_take(yk_arena *a, void *piece);
+char *yk_arena_print(yk_arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void yk_arena_free(yk_arena *a);
 
 #endif

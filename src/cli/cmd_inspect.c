@@ -157,37 +157,11 @@ static yk_status find(inspection *i)
 
 /* ---- text */
 
-static const char *cell_text(const yk_cell *c, char out[static 32])
-{
-    snprintf(out, 32, c->number == floor(c->number) ? "%.0f" : "%.5g", c->number);
-    return c->text ? c->text : isfinite(c->number) ? out : "";
-}
-
 static void print_table(const char *title, yk_table *t)
 {
-    int width[8], pad = 0; /* pad: no blanks at the end of a line */
-    char text[32];
     yk_table_drop_empty_columns(t);
     printf("\n%s\n", title);
-    for (size_t c = 0; c < t->columns; c++) {
-        width[c] = (int)strlen(t->column[c].title);
-        for (size_t r = 0; r < t->rows; r++) {
-            const int n = (int)strlen(cell_text(&t->cell[r * t->columns + c], text));
-            width[c] = n > width[c] ? n : width[c];
-        }
-        const bool left = t->column[c].words;
-        printf(left ? "  %-*s" : "  %*s", left && c + 1 == t->columns ? 0 : width[c], t->column[c].title);
-    }
-    for (size_t i = 0; i < t->cells; i++) {
-        const size_t c = i % t->columns;
-        const char *cell = cell_text(&t->cell[i], text);
-        const int left = width[c] - (int)strlen(cell), before = t->column[c].words ? 0 : left;
-        pad = (c ? pad : printf("\n") - 1) + 2 + before;
-        if (*cell)
-            printf("%*s%s", pad, "", cell);
-        pad = (*cell ? 0 : pad) + left - before;
-    }
-    printf("\n");
+    (void)yk_table_print(t, "  ", "", stdout);
 }
 
 static void print_training(const char *file, const json_t *o)

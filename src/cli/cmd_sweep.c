@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/moments.h"
 #include "base/perm.h"
 #include "base/text.h"
 #include "cli/arguments.h"
@@ -49,14 +50,9 @@ typedef struct {
 
 typedef struct {
     yk_sweep_plan plan;
-    char *path;       /* directory of the sweep, opened with sweep/dir.h */
-    char **directory; /* [nruns] */
     arguments a;
-    yk_sweep_run_state *state; /* [nruns] before the sweep began */
-    yk_sweep_result *result;   /* [nruns] */
-    double *took;              /* [nruns] seconds, including loading; 0: not complete */
-    size_t at;                 /* the current run */
-    double began;              /* when it was started */
+    size_t at;    /* the current run */
+    double began; /* when it was started */
     size_t consecutive_failures;
     int64_t divisor; /* halving: runs are trained for this part of their length; 0: whole runs */
     bool searched;   /* halving: the last rung is complete */
@@ -73,19 +69,24 @@ static void clock_text(double seconds, char *out, size_t size)
         snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* Expected seconds of run i: the mean over other seeds of its combination, else over all runs. 0: unknown. */
-static double expected(const sweep *s, size_t i)
+/* Seconds that a complete run took, including loading; 0: it is not complete. */
+static double took(const yk_sweep_run *r)
 {
-    double same = 0.0, all = 0.0;
-    size_t nsame = 0, nall = 0;
-    for (size_t k = 0; k < s->plan.nruns; k++) {
-        if (s->took[k] <= 0.0)
-            continue;
-        all += s->took[k], nall++;
-        if (s->plan.run[k].point == s->plan.run[i].point)
-            same += s->took[k], nsame++;
+    const double loading = yk_sweep_run_number(r, "load_seconds"),
+                 seconds = yk_sweep_run_number(r, "seconds") + (isfinite(loading) ? loading : 0.0);
+    return r->state != YK_SWEEP_DONE ? 0.0 : seconds > 0.0 ? seconds : 1e-3;
+}
+
+/* Expected seconds of a run: the mean over other seeds of its combination, else over all runs. 0: unknown. */
+static double expected(const yk_sweep_plan *p, size_t point)
+{
+    yk_moments same = {0}, all = {0};
+    for (size_t k = 0; k < p->nruns; k++) {
+        const double seconds = took(&p->run[k]);
+        yk_moments_add(&all, seconds > 0.0 ? seconds : (double)NAN);
+        yk_moments_add(&same, seconds > 0.0 && p->run[k].point == point ? seconds : (double)NAN);
     }
-    return nsame ? same / (double)nsame : nall ? all / (double)nall : 0.0;
+    return same.n ? same.mean : all.mean;
 }
 
 /* ", about 1:40 left" for the runs from `first` on, of which `spent` seconds have passed. */
@@ -95,7 +96,7 @@ static void left_text(const sweep *s, size_t first, double spent, char *out, siz
     char text[32];
     *out = '\0';
     for (size_t i = s->plan.file.halving ? s->plan.nruns : first; i < s->plan.nruns; i++) {
-        double one = s->took[i] > 0.0 ? 0.0 : expected(s, i); /* 0: complete */
+        double one = took(&s->plan.run[i]) > 0.0 ? 0.0 : expected(&s->plan, s->plan.run[i].point);
         left += i == first ? fmax(one - spent, 0.0) : one;
     }
     if (left <= 0.0)
@@ -114,34 +115,28 @@ static void show_progress(const sweep *s)
     yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
 }
 
-/* "92.10 %, test loss 0.2896, AUC 0.7844", as far as known. */
-static void score_text(const yk_sweep_result *r, char *out, size_t size)
-{
-    double accuracy = yk_sweep_result_number(r, "test_accuracy"), auc = yk_sweep_result_number(r, "test_auc"),
-           loss = yk_sweep_result_number(r, "test_loss"), train = yk_sweep_result_number(r, "train_loss");
-    int n = 0;
-    if (isfinite(accuracy))
-        n = snprintf(out, size, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy, loss);
-    else
-        n = snprintf(out, size, "training loss %.4f", train);
-    if (isfinite(auc) && n > 0 && (size_t)n < size)
-        snprintf(out + n, size - (size_t)n, ", AUC %.4f", auc);
-}
-
+/* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844", as far as known. */
 static void report_done(const sweep *s, size_t i)
 {
-    char score[96], left[64];
-    score_text(&s->result[i], score, sizeof score);
+    const yk_sweep_run *r = &s->plan.run[i];
+    const double accuracy = yk_sweep_run_number(r, "test_accuracy"), auc = yk_sweep_run_number(r, "test_auc");
+    char score[64], more[32] = "", left[64];
+    if (isfinite(accuracy))
+        snprintf(score, sizeof score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy,
+                 yk_sweep_run_number(r, "test_loss"));
+    else
+        snprintf(score, sizeof score, "training loss %.4f", yk_sweep_run_number(r, "train_loss"));
+    if (isfinite(auc))
+        snprintf(more, sizeof more, ", AUC %.4f", auc);
     left_text(s, i + 1, 0.0, left, sizeof left);
-    yk_note("run %zu of %zu: %s: %s in %.1f s%s", i + 1, s->plan.nruns, s->plan.run[i].label, score,
-            s->took[i], left);
+    yk_note("run %zu of %zu: %s: %s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, took(r),
+            left);
 }
 
 /* ---- a child ---- */
 
 typedef struct {
-    int status; /* exit status, or 128 + the number of the signal that killed it */
-    double seconds;
+    int status;       /* exit status, or 128 + the number of the signal that killed it */
     char error[2048]; /* if it failed: why the kernel killed it, or its own error; one line */
 } child;
 
@@ -214,7 +209,6 @@ static void explain(int log, FILE *out, char *error, size_t size)
  * parent dies. YK_ESTOP: a signal arrived before the child was started. */
 static yk_status run_program(const sweep *s, char *const *argv, const char *dir, bool append, child *out)
 {
-    const double start_time = yk_now();
     const int log = yk_open_in(dir, "log.txt", O_RDWR | O_CREAT | (append ? O_APPEND : O_TRUNC));
     if (log < 0)
         return yk_fail_in(dir, "log.txt", "cannot write", errno);
@@ -230,7 +224,6 @@ static yk_status run_program(const sweep *s, char *const *argv, const char *dir,
     if (!st) {
         const int status = follow(s, pid, &mask);
         out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        out->seconds = yk_now() - start_time;
         yk_cgroup_limits("/proc", "/sys", &after);
         if (!WIFSIGNALED(status) || !yk_cgroup_killed(&before, &after, out->error, sizeof out->error))
             explain(log, results, out->error, sizeof out->error);
@@ -251,7 +244,7 @@ static yk_status make_command(const sweep *s, size_t i, bool resume, yk_argv *a)
     yk_argv_add(a, "train");
     for (char *const *arg = run->argument; *arg; arg++)
         yk_argv_add(a, "%s", *arg);
-    yk_argv_add(a, "--out=%s", s->directory[i]);
+    yk_argv_add(a, "--out=%s", run->path);
     yk_argv_add(a, "--json");
     if (resume)
         yk_argv_add(a, "--resume");
@@ -263,14 +256,15 @@ static yk_status make_command(const sweep *s, size_t i, bool resume, yk_argv *a)
 
 static yk_status record_failure(sweep *s, size_t i, const child *c, bool diverged)
 {
-    yk_sweep_result *r = &s->result[i];
+    yk_sweep_run *r = &s->plan.run[i];
+    free(r->problem);
     if (asprintf(&r->problem, c->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
                  c->status > 128 ? c->status - 128 : c->status, c->error) < 0)
         r->problem = NULL;
     r->state = diverged ? YK_SWEEP_DIVERGED : YK_SWEEP_FAILED;
     yk_progress_end();
-    yk_warn("run %zu of %zu: %s failed: %s (log: %s/log.txt)", i + 1, s->plan.nruns, s->plan.run[i].label,
-            r->problem ? r->problem : "", s->directory[i]);
+    yk_warn("run %zu of %zu: %s failed: %s (log: %s/log.txt)", i + 1, s->plan.nruns, r->label,
+            r->problem ? r->problem : "", r->path);
     s->consecutive_failures = diverged ? 0 : s->consecutive_failures + 1;
     if (s->consecutive_failures < MAX_FAILURES || s->a.keep_going)
         return YK_OK;
@@ -282,34 +276,31 @@ static yk_status record_failure(sweep *s, size_t i, const child *c, bool diverge
 }
 
 /* Removes the files of an earlier attempt, unless it is resumed. Fails if another process is writing there. */
-static yk_status clear_run(const sweep *s, size_t i, bool resume)
+static yk_status clear_run(const sweep *s, const yk_sweep_run *r, bool resume)
 {
     yk_lock *lock;
-    const char *name = s->plan.run[i].directory;
-    yk_status st = resume ? YK_OK : yk_dir_make_in(s->path, name);
-    if (!st && !(st = yk_run_dir_acquire(s->directory[i], &lock))) {
-        st = resume ? YK_OK : yk_run_dir_clear(s->path, name, false);
+    yk_status st = resume ? YK_OK : yk_dir_make_in(s->plan.path, r->directory);
+    if (!st && !(st = yk_run_dir_acquire(r->path, &lock))) {
+        st = resume ? YK_OK : yk_run_dir_clear(s->plan.path, r->directory, false);
         yk_lock_release(lock);
     }
     return st;
 }
 
-/* Whether run i, that was started, has a checkpoint to resume from. */
-static bool can_resume(const sweep *s, size_t i, yk_sweep_run_state state)
+static bool has_checkpoint(const yk_sweep_run *r)
 {
     char *checkpoint = NULL;
-    const bool can = state == YK_SWEEP_RUN_INCOMPLETE &&
-                     yk_checkpoint_find(s->directory[i], &checkpoint) == YK_OK && checkpoint;
+    const bool can = yk_checkpoint_find(r->path, &checkpoint) == YK_OK && checkpoint;
     free(checkpoint);
     return can;
 }
 
 static yk_status run_one(sweep *s, size_t i, bool resume)
 {
+    yk_sweep_run *r = &s->plan.run[i];
     yk_argv command = {0};
     child c = {0};
-    char *file = yk_sweep_dir_path(s->path, &s->plan.run[i], "summary.json");
-    yk_status st = file ? clear_run(s, i, resume) : YK_ESYSTEM;
+    yk_status st = clear_run(s, r, resume);
     if (!st)
         st = make_command(s, i, resume, &command);
     s->at = i;
@@ -317,28 +308,26 @@ static yk_status run_one(sweep *s, size_t i, bool resume)
     if (s->plan.file.drop_models)
         setenv("YK_DROP_MODEL", "1", 1); /* a finished run writes no checkpoint */
     if (!st)
-        st = yk_remove_in(s->directory[i], "summary.json"); /* from before it was stopped */
+        st = yk_remove_in(r->path, "summary.json"); /* from before it was stopped */
     if (!st)
-        st = run_program(s, command.arg, s->directory[i], resume, &c);
+        st = run_program(s, command.arg, r->path, resume, &c);
     yk_progress_end();
-    json_t *summary = st ? NULL : json_load_file(file, 0, NULL);
+    json_t *summary = st ? NULL : yk_sweep_run_json(r, "summary.json");
     /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
     const bool stopped = yk_cli_stop && (c.status == 0 || c.status > 128);
     if (summary && c.status == 0) {
-        yk_sweep_result_take(&s->result[i], json_incref(summary));
+        yk_sweep_run_take(r, json_incref(summary));
         s->consecutive_failures = 0;
-        if (s->result[i].state == YK_SWEEP_DONE) {
-            s->took[i] = c.seconds;
+        if (r->state == YK_SWEEP_DONE) {
             report_done(s, i);
             if (s->plan.file.drop_models)
-                st = yk_run_dir_clear(s->path, s->plan.run[i].directory, true);
+                st = yk_run_dir_clear(s->plan.path, r->directory, true);
         }
     } else if (!st && !stopped) {
         st = record_failure(s, i, &c, json_is_true(json_object_get(summary, "diverged")));
     }
     json_decref(summary);
     yk_argv_fini(&command);
-    free(file);
     return st;
 }
 
@@ -346,7 +335,7 @@ static yk_status run_one(sweep *s, size_t i, bool resume)
 static yk_status save_at_end(const sweep *s, yk_status st)
 {
     char *error = st ? strdup(yk_error()) : NULL;
-    yk_status saved = yk_sweep_table_save(&s->plan, s->result, s->path);
+    yk_status saved = yk_sweep_table_save(&s->plan);
     if (st && error)
         yk_fail(st, "%s", error);
     free(error);
@@ -356,29 +345,23 @@ static yk_status save_at_end(const sweep *s, yk_status st)
 /* Finds complete runs first, to estimate the remaining time. */
 static yk_status find_complete(sweep *s)
 {
-    yk_status st = YK_OK;
     size_t found = 0;
-    for (size_t i = 0; !st && i < s->plan.nruns; i++) {
-        json_t *summary;
-        st = yk_sweep_dir_find(s->path, &s->plan.run[i], s->plan.file.halving, &s->state[i], &summary);
-        if (s->plan.file.halving) {
-            json_decref(summary); /* the rungs have their own */
-            summary = NULL;
+    for (size_t i = 0; i < s->plan.nruns; i++) {
+        yk_sweep_run *r = &s->plan.run[i];
+        yk_sweep_run_find(r, s->plan.file.halving);
+        if (r->state == YK_SWEEP_DIFFERENT && !s->a.force)
+            return yk_fail(YK_EUSAGE,
+                           "%s: the options of this run differ from the plan; --force trains it again",
+                           r->path);
+        if (s->plan.file.halving && r->state >= YK_SWEEP_DONE) {
+            yk_sweep_run_take(r, NULL); /* the rungs have their own summaries */
+            r->state = YK_SWEEP_STOPPED;
         }
-        if (summary) {
-            yk_sweep_result_take(&s->result[i], summary);
-            const double took = yk_sweep_result_number(&s->result[i], "seconds") +
-                                yk_sweep_result_number(&s->result[i], "load_seconds");
-            s->took[i] = took > 0.0 ? took : 1e-3;
-            found++;
-        } else if (!st && s->state[i] == YK_SWEEP_RUN_DIFFERENT && !s->a.force)
-            st = yk_fail(YK_EUSAGE,
-                         "%s/%s: the options of this run differ from the plan; --force trains it again",
-                         s->path, s->plan.run[i].directory);
+        found += r->state >= YK_SWEEP_DONE;
     }
-    if (!st && found)
-        yk_note("%zu of %zu runs are already complete, in %s", found, s->plan.nruns, s->path);
-    return st;
+    if (found)
+        yk_note("%zu of %zu runs are already complete, in %s", found, s->plan.nruns, s->plan.path);
+    return YK_OK;
 }
 
 /* ---- search = halving ---- */
@@ -391,8 +374,8 @@ static double loss_of(const sweep *s, size_t point)
     for (size_t i = point; i < s->plan.nruns; i += s->plan.npoints) {
         double loss = (double)NAN;
         for (int k = 0; k < 3 && !isfinite(loss); k++)
-            loss = yk_sweep_result_number(&s->result[i], names[k]);
-        sum += s->result[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
+            loss = yk_sweep_run_number(&s->plan.run[i], names[k]);
+        sum += s->plan.run[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
     }
     return sum;
 }
@@ -400,24 +383,20 @@ static double loss_of(const sweep *s, size_t point)
 /* Trains run i to the end of this rung, unless an earlier sweep has. */
 static yk_status run_rung(sweep *s, size_t i, int rung)
 {
-    const yk_sweep_run *run = &s->plan.run[i];
+    yk_sweep_run *r = &s->plan.run[i];
     char name[32];
     snprintf(name, sizeof name, "rung-%d.json", rung);
-    char *file = yk_sweep_dir_path(s->path, run, name);
-    const bool same =
-        rung > 1 || s->state[i] == YK_SWEEP_RUN_INCOMPLETE || s->state[i] == YK_SWEEP_RUN_COMPLETE;
-    yk_status st = file ? YK_OK : YK_ESYSTEM;
-    json_t *summary = !st && same ? json_load_file(file, 0, NULL) : NULL;
+    const bool same = rung > 1 || r->state == YK_SWEEP_STOPPED;
+    json_t *summary = same ? yk_sweep_run_json(r, name) : NULL;
+    yk_status st = YK_OK;
     if (summary) {
-        yk_sweep_result_take(&s->result[i], summary);
-    } else if (!st && !(st = run_one(s, i, same && can_resume(s, i, YK_SWEEP_RUN_INCOMPLETE))) &&
-               s->result[i].state == YK_SWEEP_DONE) {
-        char *text = json_dumps(s->result[i].summary, 0);
-        st = text ? yk_file_save(s->directory[i], name, "%s\n", text) : YK_ESYSTEM;
+        yk_sweep_run_take(r, summary);
+    } else if (!(st = run_one(s, i, same && has_checkpoint(r))) && r->state == YK_SWEEP_DONE) {
+        char *text = json_dumps(r->summary, 0);
+        st = text ? yk_file_save(r->path, name, "%s\n", text) : YK_ESYSTEM;
         free(text);
     }
-    s->result[i].rung = rung;
-    free(file);
+    r->rung = rung;
     return st;
 }
 
@@ -481,7 +460,7 @@ static yk_status halve(sweep *s, size_t *point, size_t n)
         s->searched = rung == rungs + 1;
         n = select_best(s, point, done, (done + 1) / 2);
         if (!st)
-            st = yk_sweep_table_save(&s->plan, s->result, s->path);
+            st = yk_sweep_table_save(&s->plan);
     }
     return st;
 }
@@ -513,14 +492,15 @@ static yk_status train(sweep *s)
     if (s->plan.file.halving)
         st = train_halving(s);
     for (size_t i = 0; !s->plan.file.halving && !st && !yk_cli_stop && i < s->plan.nruns; i++) {
-        if (s->state[i] == YK_SWEEP_RUN_COMPLETE)
+        const yk_sweep_run *r = &s->plan.run[i];
+        if (r->state >= YK_SWEEP_DONE)
             continue;
-        const bool resume = can_resume(s, i, s->state[i]);
+        const bool resume = r->state == YK_SWEEP_STOPPED && has_checkpoint(r);
         if (resume)
-            yk_note("run %zu of %zu: resuming %s", i + 1, s->plan.nruns, s->plan.run[i].label);
+            yk_note("run %zu of %zu: resuming %s", i + 1, s->plan.nruns, r->label);
         st = run_one(s, i, resume);
         if (!st && yk_now() - saved > SAVE_SECONDS) { /* for users who read the tables during the sweep */
-            st = yk_sweep_table_save(&s->plan, s->result, s->path);
+            st = yk_sweep_table_save(&s->plan);
             saved = yk_now();
         }
     }
@@ -535,13 +515,13 @@ static yk_status write_report(const sweep *s, size_t done)
 {
     size_t n = 0;
     char *page = NULL, **run = calloc(done, sizeof *run);
-    if (!run || asprintf(&page, "%s/report.html", s->path) < 0) {
+    if (!run || asprintf(&page, "%s/report.html", s->plan.path) < 0) {
         free(run);
         return yk_fail_memory(done * sizeof *run, "the report");
     }
     for (size_t i = 0; i < s->plan.nruns; i++)
-        if (s->result[i].state == YK_SWEEP_DONE)
-            run[n++] = s->directory[i];
+        if (s->plan.run[i].state == YK_SWEEP_DONE)
+            run[n++] = s->plan.run[i].path;
     const yk_report report = {.paths = run, .n = n, .out = page, .title = s->plan.file.name};
     yk_report_result result = {0};
     signal(SIGINT, SIG_DFL);
@@ -559,13 +539,13 @@ static yk_status write_report(const sweep *s, size_t done)
 static yk_status print_results(const sweep *s)
 {
     if (s->a.json) {
-        char *text = yk_sweep_table_json(&s->plan, s->result, false);
+        char *text = yk_sweep_table_json(&s->plan, false);
         if (!text)
             return YK_ESYSTEM;
         yk_failure_print_text(text); /* instead of an object for a failure */
         free(text);
-    } else {
-        yk_sweep_table_print(&s->plan, s->result, stdout);
+    } else if (yk_sweep_table_print(&s->plan, stdout)) {
+        return YK_ESYSTEM;
     }
     return yk_cli_flush();
 }
@@ -594,10 +574,11 @@ static int finish(const sweep *s, yk_status st)
     if (st)
         yk_cli_exit(st);
     for (size_t i = 0; i < s->plan.nruns; i++) {
-        warned += json_array_size(json_object_get(s->result[i].summary, "warnings")) > 0;
-        done += s->result[i].state == YK_SWEEP_DONE;
-        failed += yk_sweep_result_failed(&s->result[i]);
-        diverged += s->result[i].state == YK_SWEEP_DIVERGED;
+        const yk_sweep_run *r = &s->plan.run[i];
+        warned += json_array_size(json_object_get(r->summary, "warnings")) > 0;
+        done += r->state == YK_SWEEP_DONE;
+        failed += yk_sweep_run_failed(r);
+        diverged += r->state == YK_SWEEP_DIVERGED;
     }
     if (done && !s->a.json)
         printed = print_results(s);
@@ -614,7 +595,7 @@ static int finish(const sweep *s, yk_status st)
         print_resume_command(s, done);
     else if (failed && !s->searched)
         return yk_cli_exit(yk_fail(YK_ELOST, "%zu of %zu runs failed; %s/runs.csv lists the errors; %s",
-                                   failed, s->plan.nruns, s->path,
+                                   failed, s->plan.nruns, s->plan.path,
                                    diverged == failed
                                        ? "they diverged, so the same command does not repeat them"
                                    : diverged ? "the same command repeats those that did not diverge"
@@ -645,38 +626,34 @@ static uint64_t examples_in(const yk_config *c)
     return answer;
 }
 
-static yk_status describe(const sweep *s)
+static yk_status describe(sweep *s)
 {
     const yk_sweep_plan *p = &s->plan;
     double total = 0.0, examples = 0.0;
     bool known = true;
     for (size_t i = 0; i < p->nruns; i++) {
-        const yk_sweep_run *r = &p->run[i];
+        yk_sweep_run *r = &s->plan.run[i];
         yk_hold_out h = {0};
         if (r->config.validation)
             (void)yk_hold_out_parse(r->config.validation, &h);
         const double trained = r->steps ? 0.0 : (1.0 - h.fraction) * (double)examples_in(&r->config);
         int64_t steps = yk_sweep_run_steps(r, (uint64_t)trained);
-        yk_sweep_run_state state;
-        json_t *summary = NULL;
-        if (access(s->path, F_OK) || yk_sweep_dir_find(s->path, r, p->file.halving, &state, &summary))
-            state = YK_SWEEP_RUN_MISSING;
-        json_decref(summary);
+        yk_sweep_run_find(r, p->file.halving);
         char amount[64];
         if (steps)
             snprintf(amount, sizeof amount, "%lld step%s", (long long)steps, yk_plural(steps));
         else
             snprintf(amount, sizeof amount, "%lld epoch%s", (long long)r->epochs, yk_plural(r->epochs));
         printf("%4zu  %-16s %s%s\n", i + 1, amount, r->label,
-               state == YK_SWEEP_RUN_COMPLETE ? "   (complete)"
-               : can_resume(s, i, state)      ? "   (stopped)"
-                                              : "");
+               r->state >= YK_SWEEP_DONE                           ? "   (complete)"
+               : r->state == YK_SWEEP_STOPPED && has_checkpoint(r) ? "   (stopped)"
+                                                                   : "");
         known &= steps > 0;
         total += (double)steps;
         examples += (double)steps * yk_sweep_examples_per_step(r);
     }
     printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, yk_plural(p->nruns), p->npoints,
-           yk_plural(p->npoints), (long long)p->file.repeats, yk_plural(p->file.repeats), s->path);
+           yk_plural(p->npoints), (long long)p->file.repeats, yk_plural(p->file.repeats), p->path);
     if (known)
         printf(": %s %.0f step%s and %.0f example%s in total\n", p->file.halving ? "at most" : "about", total,
                total == 1.0 ? "" : "s", examples, examples == 1.0 ? "" : "s");
@@ -755,42 +732,6 @@ static void parse(int argc, char **argv, arguments *a)
         yk_usage_error("FILE is missing: see yoke sweep --help, and experiments/ for examples");
 }
 
-static yk_status set_up(sweep *s)
-{
-    const arguments *a = &s->a;
-    yk_status st = yk_sweep_plan_make(a->file, a->quick, a->set, a->nsets, &s->plan);
-    if (st)
-        return st;
-    const size_t n = s->plan.nruns;
-    if (a->out)
-        s->path = strdup(a->out);
-    else if (asprintf(&s->path, "runs/%s%s", s->plan.file.name, a->quick ? "-quick" : "") < 0)
-        s->path = NULL;
-    s->directory = calloc(n, sizeof *s->directory);
-    s->state = calloc(n, sizeof *s->state);
-    s->result = calloc(n, sizeof *s->result);
-    s->took = calloc(n, sizeof *s->took);
-    if (!s->path || !s->directory || !s->state || !s->result || !s->took)
-        return yk_fail_memory(n * 64, "the sweep");
-    for (size_t i = 0; !st && i < n; i++)
-        st = (s->directory[i] = yk_sweep_dir_path(s->path, &s->plan.run[i], NULL)) ? YK_OK : YK_ESYSTEM;
-    return st;
-}
-
-static void tear_down(sweep *s)
-{
-    for (size_t i = 0; s->result && i < s->plan.nruns; i++)
-        yk_sweep_result_fini(&s->result[i]);
-    for (size_t i = 0; s->directory && i < s->plan.nruns; i++)
-        free(s->directory[i]);
-    free(s->directory);
-    free(s->state);
-    free(s->result);
-    free(s->took);
-    free(s->path);
-    yk_sweep_plan_fini(&s->plan);
-}
-
 int yk_cmd_sweep(int argc, char **argv)
 {
     sweep s = {0};
@@ -798,18 +739,18 @@ int yk_cmd_sweep(int argc, char **argv)
     parse(argc, argv, &s.a);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     int status;
-    yk_status st = set_up(&s);
+    yk_status st = yk_sweep_plan_make(s.a.file, s.a.quick, s.a.set, s.a.nsets, s.a.out, &s.plan);
     if (!st && !s.a.dry_run)
-        st = yk_sweep_dir_open(s.path, &s.plan, s.a.force, &lock);
+        st = yk_sweep_dir_open(&s.plan, s.a.force, &lock);
     if (st || s.a.dry_run) {
         status = yk_cli_exit(st ? st : describe(&s));
     } else {
         yk_cli_launcher = true;
         yk_cli_catch_signals();
-        yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, yk_plural(s.plan.nruns), s.path);
+        yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, yk_plural(s.plan.nruns), s.plan.path);
         status = finish(&s, train(&s));
     }
     yk_lock_release(lock);
-    tear_down(&s);
+    yk_sweep_plan_fini(&s.plan);
     return status;
 }

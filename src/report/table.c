@@ -168,3 +168,53 @@ void yk_table_csv(const yk_table *t, yk_text *out)
             yk_text_add(out, "\r\n");
     }
 }
+
+/* ---- for a terminal ---- */
+
+/* Row 0 has the titles. */
+static const char *plain_text(const yk_table *t, size_t row, size_t column, const char *unknown,
+                              char number[static 32])
+{
+    const yk_cell *cell = &t->cell[(row - 1) * t->columns + column];
+    if (!row)
+        return t->column[column].title;
+    snprintf(number, 32, cell->number == floor(cell->number) ? "%.0f" : "%.5g", cell->number);
+    const char *text = cell->text ? cell->text : isfinite(cell->number) ? number : "";
+    return *text ? text : unknown;
+}
+
+/* One column of the terminal per UTF-8 character. */
+static int letters(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+yk_status yk_table_print(const yk_table *t, const char *before, const char *unknown, FILE *f)
+{
+    int width[COLUMNS] = {0};
+    char number[32];
+    yk_text out = {0};
+    for (size_t r = 0; r <= t->rows; r++)
+        for (size_t c = 0; c < t->columns; c++) {
+            const int n = letters(plain_text(t, r, c, unknown, number));
+            width[c] = n > width[c] ? n : width[c];
+        }
+    for (size_t r = 0; r <= t->rows; r++) {
+        for (size_t c = 0; c < t->columns; c++) {
+            const char *text = plain_text(t, r, c, unknown, number);
+            const int pad = width[c] - letters(text), left = t->column[c].words ? 0 : pad;
+            yk_text_print(&out, "%s%*s%s%*s", c ? "  " : before, left, "", text, pad - left, "");
+        }
+        while (out.n && out.s[out.n - 1] == ' ')
+            out.s[--out.n] = 0;
+        yk_text_add(&out, "\n");
+    }
+    if (out.s)
+        fputs(out.s, f);
+    const yk_status st = t->status ? t->status : out.status;
+    yk_text_fini(&out);
+    return st;
+}

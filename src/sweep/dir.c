@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "format/json_value.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -10,16 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- paths and files */
-
-char *yk_sweep_dir_path(const char *path, const yk_sweep_run *run, const char *name)
-{
-    char *out;
-    if (asprintf(&out, "%s/%s%s%s", path, run->directory, name ? "/" : "", name ? name : "") >= 0)
-        return out;
-    yk_fail_memory(strlen(path), "a path");
-    return NULL;
-}
+/* ---- the saved plan */
 
 /* Reads a text file; *found_out: whether there is one. */
 static yk_status read_text(const char *path, yk_text *out, bool *found_out)
@@ -37,11 +29,9 @@ static yk_status read_text(const char *path, yk_text *out, bool *found_out)
     return st;
 }
 
-/* ---- the saved plan */
-
-static yk_status compare_plan(const yk_sweep_plan *plan, const char *directory, const char *was,
-                              const char *is, bool force)
+static yk_status compare_plan(const yk_sweep_plan *plan, const char *was, const char *is, bool force)
 {
+    const char *directory = plan->path;
     if (strcmp(was, is) == 0)
         return YK_OK;
     int number = 1; /* of the first line that differs */
@@ -80,15 +70,16 @@ static bool is_foreign(const char *path)
     return !empty && !ours;
 }
 
-static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, bool force)
+static yk_status save_plan(const yk_sweep_plan *plan, bool force)
 {
+    const char *directory = plan->path;
     char path[PATH_MAX], *is = yk_sweep_plan_text(plan);
     yk_text was = {0}, file = {0};
     bool found;
     snprintf(path, sizeof path, "%s/plan.txt", directory);
     yk_status st = is ? read_text(path, &was, &found) : YK_ESYSTEM;
     if (!st && found)
-        st = compare_plan(plan, directory, was.s, is, force);
+        st = compare_plan(plan, was.s, is, force);
     if (!st && !(found && strcmp(was.s, is) == 0)) {
         /* first: without it, the directory has no sweep */
         st = yk_file_save(directory, "plan.txt", "%s", is);
@@ -103,19 +94,21 @@ static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, boo
     return st;
 }
 
-yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_lock **lock_out)
+yk_status yk_sweep_dir_open(const yk_sweep_plan *plan, bool force, yk_lock **lock_out)
 {
     *lock_out = NULL;
-    yk_status st = yk_dir_make(path);
-    if (!st && is_foreign(path))
+    yk_status st = yk_dir_make(plan->path);
+    if (!st && is_foreign(plan->path))
         st = yk_fail(YK_EUSAGE, "%s: the directory is not empty, and has no sweep; choose another --out",
-                     path);
+                     plan->path);
     if (!st)
-        st = yk_lock_acquire(path, 0.0, lock_out);
-    return st ? st : save_plan(path, plan, force);
+        st = yk_lock_acquire(plan->path, 0.0, lock_out);
+    return st ? st : save_plan(plan, force);
 }
 
 /* ---- runs */
+
+enum { MAX_PATH = PATH_MAX + 256 };
 
 /* Whether the run there is readable and has the options of the plan. any_length: except its epochs and steps. */
 static bool has_options(const char *file, const yk_sweep_run *run, bool any_length)
@@ -137,26 +130,48 @@ static bool has_options(const char *file, const yk_sweep_run *run, bool any_leng
     return same;
 }
 
-yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, bool any_length,
-                            yk_sweep_run_state *state_out, json_t **summary_out)
+json_t *yk_sweep_run_json(const yk_sweep_run *run, const char *name)
 {
-    char *options = yk_sweep_dir_path(path, run, "config.ini"),
-         *file = yk_sweep_dir_path(path, run, "summary.json");
-    const yk_status st = options && file ? YK_OK : YK_ESYSTEM;
-    *summary_out = NULL;
-    *state_out = st || access(options, F_OK)              ? YK_SWEEP_RUN_MISSING
-                 : !has_options(options, run, any_length) ? YK_SWEEP_RUN_DIFFERENT
-                                                          : YK_SWEEP_RUN_INCOMPLETE;
-    json_t *summary = *state_out == YK_SWEEP_RUN_INCOMPLETE ? json_load_file(file, 0, NULL) : NULL;
-    const char *state = json_string_value(json_object_get(summary, "state"));
-    const bool failed = state && strcmp(state, "failed") == 0 &&
-                        !json_is_true(json_object_get(summary, "diverged")); /* that is a result */
-    if (json_is_object(summary) && !json_is_true(json_object_get(summary, "interrupted")) && !failed) {
-        *state_out = YK_SWEEP_RUN_COMPLETE;
-        *summary_out = json_incref(summary);
-    }
+    char file[MAX_PATH];
+    snprintf(file, sizeof file, "%s/%s", run->path, name);
+    return json_load_file(file, 0, NULL);
+}
+
+void yk_sweep_run_find(yk_sweep_run *run, bool any_length)
+{
+    char options[MAX_PATH];
+    snprintf(options, sizeof options, "%s/config.ini", run->path);
+    yk_sweep_run_take(run, NULL);
+    run->state = access(options, F_OK)                    ? YK_SWEEP_NOT_RUN
+                 : !has_options(options, run, any_length) ? YK_SWEEP_DIFFERENT
+                                                          : YK_SWEEP_STOPPED;
+    json_t *summary = run->state == YK_SWEEP_STOPPED ? yk_sweep_run_json(run, "summary.json") : NULL;
+    const char *state = yk_string_at(summary, "state");
+    const bool failed = state && !strcmp(state, "failed") && yk_number_at(summary, "diverged") != 1.0;
+    if (json_is_object(summary) && !failed && !(yk_number_at(summary, "interrupted") > 0.0))
+        yk_sweep_run_take(run, json_incref(summary));
     json_decref(summary);
-    free(options);
-    free(file);
-    return st;
+}
+
+void yk_sweep_run_take(yk_sweep_run *run, json_t *summary)
+{
+    const char *error = yk_string_at(summary, "error");
+    const bool diverged = yk_number_at(summary, "diverged") > 0.0,
+               stopped = yk_number_at(summary, "interrupted") > 0.0;
+    json_decref(run->summary);
+    free(run->problem);
+    run->state = diverged ? YK_SWEEP_DIVERGED : stopped ? YK_SWEEP_STOPPED : YK_SWEEP_DONE;
+    run->problem = diverged && error ? strdup(error) : NULL;
+    run->summary = diverged ? NULL : json_incref(summary); /* its values are not results */
+    json_decref(summary);
+}
+
+bool yk_sweep_run_failed(const yk_sweep_run *run)
+{
+    return run->state == YK_SWEEP_FAILED || run->state == YK_SWEEP_DIVERGED;
+}
+
+double yk_sweep_run_number(const yk_sweep_run *run, const char *name)
+{
+    return yk_number_at(run->summary, name);
 }

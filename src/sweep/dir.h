@@ -9,12 +9,9 @@
  *
  * Example:
  *     yk_lock *lock;
- *     yk_sweep_run_state state;
- *     json_t *summary = NULL;
- *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &lock);
+ *     yk_status st = yk_sweep_dir_open(&plan, false, &lock);
  *     if (!st)
- *         st = yk_sweep_dir_find("runs/softmax", &plan.run[0], false, &state, &summary);
- *     json_decref(summary);
+ *         yk_sweep_run_find(&plan.run[0], false); // its state, and its summary if it is complete
  *     yk_lock_release(lock);
  *
  * Not thread-safe.
@@ -24,25 +21,24 @@
 
 #include "base/lock.h"
 #include "sweep/plan.h"
-#include <jansson.h>
-
-typedef enum {
-    YK_SWEEP_RUN_MISSING,
-    YK_SWEEP_RUN_INCOMPLETE, /* interrupted or failed; can be resumed if it has a checkpoint */
-    YK_SWEEP_RUN_COMPLETE,   /* or diverged: it would diverge again */
-    YK_SWEEP_RUN_DIFFERENT,  /* the run there has other options */
-} yk_sweep_run_state;
 
 /* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan), and locks it. The caller
  * releases the lock, even after a failure. */
-yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_lock **lock_out);
+yk_status yk_sweep_dir_open(const yk_sweep_plan *plan, bool force, yk_lock **lock_out);
 
-/* The state of a run. any_length: it may have fewer epochs or steps than planned (search = halving). *summary_out: the summary of
- * a complete run, a new reference; else NULL. */
-yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, bool any_length,
-                            yk_sweep_run_state *state_out, json_t **summary_out);
+/* Sets the result of a run to what its directory tells. any_length: it may have fewer epochs or steps than planned (search =
+ * halving). */
+void yk_sweep_run_find(yk_sweep_run *run, bool any_length);
 
-/* PATH/RUN/NAME, or PATH/RUN if the name is NULL; the caller frees it. NULL: out of memory. */
-char *yk_sweep_dir_path(const char *path, const yk_sweep_run *run, const char *name);
+/* A JSON file of the run directory; NULL: there is none. */
+json_t *yk_sweep_run_json(const yk_sweep_run *run, const char *name);
+
+/* Sets the result to a summary (NULL: none), which it takes: done, stopped or diverged. */
+void yk_sweep_run_take(yk_sweep_run *run, json_t *summary);
+
+bool yk_sweep_run_failed(const yk_sweep_run *run); /* or diverged */
+
+/* A number of the summary; NaN: none. */
+double yk_sweep_run_number(const yk_sweep_run *run, const char *name);
 
 #endif

@@ -70,17 +70,6 @@ static size_t split_words(char *text, bool commas, size_t max, char **word)
 
 /* ---- axes */
 
-static void axis_fini(yk_sweep_axis *a)
-{
-    for (size_t i = 0; a->name && i < a->nnames; i++)
-        free(a->name[i]);
-    for (size_t i = 0; a->value && i < a->nnames * a->nchoices; i++)
-        free(a->value[i]);
-    free(a->name);
-    free(a->value);
-    *a = (yk_sweep_axis){0};
-}
-
 static bool has_name(const yk_sweep_axis *a, const char *name)
 {
     for (size_t i = 0; i < a->nnames; i++)
@@ -98,26 +87,6 @@ static const yk_sweep_axis *axis_of(const yk_sweep_file *f, const char *option)
     return NULL;
 }
 
-/* Copies names and values; "-" in a grid leaves the option out. */
-static yk_status axis_make(section where, int line, char **name, size_t nnames, char **value, size_t nchoices,
-                           yk_sweep_axis *out)
-{
-    *out = (yk_sweep_axis){
-        .line = line, .grid = where == GRID || nchoices > 1, .nnames = nnames, .nchoices = nchoices};
-    out->name = calloc(nnames, sizeof *out->name);
-    out->value = calloc(nnames * nchoices, sizeof *out->value);
-    bool ok = out->name && out->value;
-    for (size_t i = 0; ok && i < nnames; i++)
-        ok = (out->name[i] = strdup(name[i])) != NULL;
-    for (size_t i = 0; ok && i < nnames * nchoices; i++)
-        if (where == TRAIN || strcmp(value[i], "-"))
-            ok = (out->value[i] = strdup(value[i])) != NULL;
-    if (ok)
-        return YK_OK;
-    axis_fini(out);
-    return yk_fail_memory(nnames * nchoices * sizeof(char *), "the grid");
-}
-
 /* Whether the new axis may replace an older one that shares an option with it. */
 static yk_status may_replace(const yk_sweep_axis *old, const yk_sweep_axis *new, section where)
 {
@@ -133,32 +102,27 @@ static yk_status may_replace(const yk_sweep_axis *old, const yk_sweep_axis *new,
     return YK_OK;
 }
 
-/* Adds an axis at the position of those that it replaces, or at the end. Takes `a`. */
+/* Adds an axis at the position of those that it replaces, or at the end. */
 static yk_status axis_put(yk_sweep_file *f, yk_sweep_axis *a, section where)
 {
     for (size_t i = 0; i < f->naxes; i++) {
-        yk_status st = may_replace(&f->axis[i], a, where);
-        if (st) {
-            axis_fini(a);
+        const yk_status st = may_replace(&f->axis[i], a, where);
+        if (st)
             return st;
-        }
     }
     size_t at = f->naxes, kept = 0;
     for (size_t i = 0; i < f->naxes; i++) {
         if (has_name(a, f->axis[i].name[0])) { /* then it has all of its options */
             at = kept < at ? kept : at;
             a->grid |= f->axis[i].grid;
-            axis_fini(&f->axis[i]);
         } else {
             f->axis[kept++] = f->axis[i];
         }
     }
     at = at < kept ? at : kept;
     f->naxes = kept;
-    if (YK_RESERVE(f->axis, f->cap, kept + 1, "the grid")) {
-        axis_fini(a);
+    if (YK_RESERVE(f->axis, f->cap, kept + 1, "the grid"))
         return YK_ESYSTEM;
-    }
     memmove(&f->axis[at + 1], &f->axis[at], (kept - at) * sizeof *f->axis);
     f->axis[at] = *a;
     f->naxes = kept + 1;
@@ -170,7 +134,6 @@ static void drop_axis(yk_sweep_file *f, const char *option)
 {
     for (size_t i = 0; i < f->naxes; i++)
         if (f->axis[i].nnames == 1 && strcmp(f->axis[i].name[0], option) == 0) {
-            axis_fini(&f->axis[i]);
             f->naxes--;
             memmove(&f->axis[i], &f->axis[i + 1], (f->naxes - i) * sizeof *f->axis);
             return;
@@ -240,49 +203,47 @@ static yk_status check_values(const yk_sweep_axis *a)
     return st;
 }
 
-static yk_status options_line(yk_sweep_file *f, section where, int line, char *left, char *right)
+static yk_status options_line(yk_sweep_file *f, section where, int line, const char *left, const char *right)
 {
-    char *name[MAX_TIED], *choice[MAX_CHOICES];
+    char *choice[MAX_CHOICES], *rest = yk_arena_print(&f->arena, "%s", left),
+                               *values = yk_arena_print(&f->arena, "%s", right);
     const yk_option *option[MAX_TIED];
-    size_t nnames = 0, nchoices = 1;
-    yk_status st = YK_OK;
-    for (char *rest = left, *part; (part = strsep(&rest, ","));) {
-        if (nnames == MAX_TIED)
+    yk_sweep_axis a = {
+        .line = line,
+        .nchoices = 1,
+        .name = yk_arena_alloc(&f->arena, MAX_TIED, sizeof *a.name, "the grid"),
+        .value = yk_arena_alloc(&f->arena, (size_t)MAX_CHOICES * MAX_TIED, sizeof *a.value, "the grid")};
+    yk_status st = f->arena.status;
+    for (char *part; !st && (part = strsep(&rest, ","));) {
+        if (a.nnames == MAX_TIED)
             return yk_fail(YK_EUSAGE, "more than %d options vary together; use several lines", MAX_TIED);
-        name[nnames] = yk_trim(part);
-        if ((st = option_of(where, name[nnames], &option[nnames])))
-            return st;
-        for (size_t i = 0; i < nnames; i++)
-            if (strcmp(name[i], name[nnames]) == 0)
-                return yk_fail(YK_EUSAGE, "%s occurs twice on this line", name[i]);
-        nnames++;
+        part = yk_trim(part);
+        if (has_name(&a, part))
+            return yk_fail(YK_EUSAGE, "%s occurs twice on this line", part);
+        st = option_of(where, part, &option[a.nnames]);
+        a.name[a.nnames++] = part;
     }
-    char **value = calloc((size_t)MAX_CHOICES * MAX_TIED, sizeof *value);
-    if (!value)
-        return yk_fail_memory((size_t)MAX_CHOICES * MAX_TIED * sizeof *value, "the grid");
+    if (st)
+        return st;
     if (where == TRAIN) {
-        value[0] = unquote(right);
-        if (nnames > 1)
-            st = yk_fail(YK_EUSAGE,
-                         "options can vary together only in [grid]; in [train], write one option per line");
+        a.value[0] = unquote(values);
+        if (a.nnames > 1)
+            return yk_fail(YK_EUSAGE,
+                           "options can vary together only in [grid]; in [train], write one option per line");
     } else {
-        nchoices = split_choices(right, MAX_CHOICES, choice);
-        if (nchoices)
-            st = nnames > 1 ? split_tied(choice, nchoices, nnames, value)
-                            : split_list(option[0], choice, &nchoices, value);
-        if (!st && !nchoices)
-            st = yk_fail(YK_EUSAGE, "%s: expected 1 to %d values", name[0], MAX_CHOICES);
+        a.nchoices = split_choices(values, MAX_CHOICES, choice);
+        if (a.nchoices)
+            st = a.nnames > 1 ? split_tied(choice, a.nchoices, a.nnames, a.value)
+                              : split_list(option[0], choice, &a.nchoices, a.value);
+        if (!st && !a.nchoices)
+            st = yk_fail(YK_EUSAGE, "%s: expected 1 to %d values", a.name[0], MAX_CHOICES);
     }
-    yk_sweep_axis a;
-    if (!st && !(st = axis_make(where, line, name, nnames, value, nchoices, &a))) {
+    a.grid = where == GRID || a.nchoices > 1;
+    for (size_t i = 0; !st && where != TRAIN && i < a.nnames * a.nchoices; i++)
+        a.value[i] = strcmp(a.value[i], "-") ? a.value[i] : NULL; /* the option is left out */
+    if (!st)
         st = check_values(&a);
-        if (st)
-            axis_fini(&a);
-        else
-            st = axis_put(f, &a, where);
-    }
-    free(value);
-    return st;
+    return st ? st : axis_put(f, &a, where);
 }
 
 /* ---- lines of the sweep itself */
@@ -293,12 +254,8 @@ static yk_status set_name(yk_sweep_file *f, const char *name)
         return yk_fail(YK_EUSAGE,
                        "name = %s: the name of a directory cannot contain spaces or /, or begin with a dot",
                        name);
-    char *copy = strdup(name);
-    if (!copy)
-        return yk_fail_memory(strlen(name), "a name");
-    free(f->name);
-    f->name = copy;
-    return YK_OK;
+    f->name = yk_arena_print(&f->arena, "%s", name);
+    return f->arena.status;
 }
 
 /* `found_out`: whether the sweep itself has a setting of this name. */
@@ -405,13 +362,10 @@ static yk_status pass(yk_sweep_file *f, bool quick, bool *seen_out)
 
 static yk_status parse_set(yk_sweep_file *f, const char *set)
 {
-    char *copy = strdup(set), *name, *value;
-    if (!copy)
-        return yk_fail_memory(strlen(set), "an option");
-    yk_status st = yk_ini_split(copy, &name, &value);
+    char *copy = yk_arena_print(&f->arena, "%s", set), *name, *value;
+    yk_status st = copy ? yk_ini_split(copy, &name, &value) : YK_ESYSTEM;
     if (!st)
         st = handle_line(f, SET, 0, name, value);
-    free(copy);
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
 
@@ -463,18 +417,17 @@ static yk_status name_by_path(yk_sweep_file *f)
     size_t n = strlen(base);
     if (n > 4 && strcmp(base + n - 4, ".ini") == 0)
         n -= 4;
-    f->name = strndup(base, n);
-    return f->name ? YK_OK : yk_fail_memory(n, "a name");
+    f->name = yk_arena_print(&f->arena, "%.*s", (int)n, base);
+    return f->arena.status;
 }
 
 yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *sets, size_t nsets,
                              yk_sweep_file *out)
 {
-    *out = (yk_sweep_file){.repeats = 1, .path = strdup(path)};
-    if (!out->path)
-        return yk_fail_memory(strlen(path), "a path");
+    *out = (yk_sweep_file){.repeats = 1};
+    out->path = yk_arena_print(&out->arena, "%s", path);
     bool has_quick = false;
-    yk_status st = pass(out, false, &has_quick);
+    yk_status st = out->path ? pass(out, false, &has_quick) : YK_ESYSTEM;
     if (!st && quick && !has_quick)
         st = yk_fail(YK_EUSAGE, "%s: no section [quick]; omit --quick", path);
     if (!st && quick)
@@ -490,10 +443,7 @@ yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *se
 
 void yk_sweep_file_fini(yk_sweep_file *f)
 {
-    for (size_t i = 0; i < f->naxes; i++)
-        axis_fini(&f->axis[i]);
     free(f->axis);
-    free(f->name);
-    free(f->path);
+    yk_arena_free(&f->arena);
     *f = (yk_sweep_file){0};
 }

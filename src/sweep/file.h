@@ -37,6 +37,7 @@
 #ifndef YK_SWEEP_FILE_H
 #define YK_SWEEP_FILE_H
 
+#include "base/arena.h"
 #include "config/config.h"
 
 typedef enum { YK_SWEEP_DEFAULT, YK_SWEEP_EXAMPLES, YK_SWEEP_EPOCHS, YK_SWEEP_STEPS } yk_sweep_fixed;
@@ -61,6 +62,7 @@ typedef struct {
     int64_t eval_examples; /* 0: use --eval-every */
     yk_sweep_axis *axis;
     size_t naxes, cap;
+    yk_arena arena; /* owns all texts, and those of the plan */
 } yk_sweep_file;
 
 /* `sets`: "name=value" of --set. They replace lines, after [quick]. On failure, call yk_sweep_file_fini() too. */

@@ -13,30 +13,24 @@ enum { MAX_RUNS = 20000, MAX_IN_NAME = 24, MAX_DIRECTORY = 200 };
 /* ---- one run */
 
 /* "--batch=100"; a flag has no value, and is left out if it is false. */
-static yk_status add_argument(yk_sweep_run *r, size_t *n, const char *name, const char *value)
+static yk_status add_argument(yk_arena *a, yk_sweep_run *r, const char *name, const char *value)
 {
-    yk_status st = yk_config_set(&r->config, name, value);
+    const yk_option *o = yk_option_find(name);
+    const yk_status st = yk_config_set(&r->config, name, value);
     if (st)
         return st;
-    const yk_option *o = yk_option_find(name);
-    const bool flag = o->kind == YK_OPT_FLAG;
-    if (flag && !*(const bool *)((const char *)&r->config + o->offset))
-        return YK_OK;
-    int length =
-        flag ? asprintf(&r->argument[*n], "--%s", name) : asprintf(&r->argument[*n], "--%s=%s", name, value);
-    if (length < 0) {
-        r->argument[*n] = NULL;
-        return yk_fail_memory(strlen(name) + strlen(value), "an option");
-    }
-    ++*n;
-    return YK_OK;
+    if (o->kind != YK_OPT_FLAG)
+        r->argument[r->arguments++] = yk_arena_print(a, "--%s=%s", name, value);
+    else if (*(const bool *)((const char *)&r->config + o->offset))
+        r->argument[r->arguments++] = yk_arena_print(a, "--%s", name);
+    return a->status;
 }
 
-static yk_status add_number(yk_sweep_run *r, size_t *n, const char *name, int64_t value)
+static yk_status add_number(yk_arena *a, yk_sweep_run *r, const char *name, int64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    return add_argument(r, n, name, text);
+    return add_argument(a, r, name, text);
 }
 
 /* 0: unknown. A hostfile that cannot be read is not an error here: it may be written before the run starts. If it is
@@ -76,8 +70,9 @@ static yk_status check_step_size(const yk_config *c, int processes)
     return YK_OK;
 }
 
-static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
+static yk_status add_amounts(yk_sweep_file *f, yk_sweep_run *r)
 {
+    yk_arena *a = &f->arena;
     const yk_config *c = &r->config;
     int processes;
     yk_status st = count_processes(c, &processes);
@@ -88,13 +83,13 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
     const yk_topology job = {.processes = processes, .cores = yk_cores_per_process(processes)};
     (void)yk_plan_options(c, &job, &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
-        st = add_number(r, n, "steps", steps_of(r, f->amount));
+        st = add_number(a, r, "steps", steps_of(r, f->amount));
     else if (f->fixed != YK_SWEEP_DEFAULT)
-        st = add_number(r, n, f->fixed == YK_SWEEP_STEPS ? "steps" : "epochs", f->amount);
+        st = add_number(a, r, f->fixed == YK_SWEEP_STEPS ? "steps" : "epochs", f->amount);
     if (!st && f->eval_examples)
-        st = add_number(r, n, "eval-every", steps_of(r, f->eval_examples));
+        st = add_number(a, r, "eval-every", steps_of(r, f->eval_examples));
     if (!st && f->repeats > 1)
-        st = add_number(r, n, "seed", c->seed + r->repeat);
+        st = add_number(a, r, "seed", c->seed + r->repeat);
     return st;
 }
 
@@ -134,7 +129,7 @@ static void name_value(char *out, size_t size, const char *value, size_t choice)
         snprintf(out + n, size - n, "-%zu", choice + 1);
 }
 
-static yk_status name_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
+static yk_status name_run(yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
 {
     yk_text directory = {0}, label = {0};
     size_t k = 0;
@@ -157,24 +152,29 @@ static yk_status name_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep
         yk_text_fini(&directory);
         yk_text_print(&directory, "point-%zu_seed-%lld", r->point + 1, (long long)r->config.seed);
     }
-    r->directory = yk_text_take(&directory);
-    r->label = yk_text_take(&label);
-    return r->directory && r->label ? YK_OK : YK_ESYSTEM;
+    yk_arena *a = &p->file.arena;
+    const yk_status st = directory.status ? directory.status : label.status;
+    if (!st) {
+        r->path = yk_arena_print(a, "%s/%s", p->path, directory.s);
+        r->label = yk_arena_print(a, "%s", label.s);
+        r->directory = r->path ? r->path + strlen(p->path) + 1 : NULL;
+    }
+    yk_text_fini(&directory);
+    yk_text_fini(&label);
+    return st ? st : a->status;
 }
 
 /* choice[i]: the choice of axis i. */
-static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
+static yk_status make_run(yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
 {
-    const yk_sweep_file *f = &p->file;
-    size_t max = 4, n = 0; /* steps, eval-every, seed, and the end */
+    yk_sweep_file *f = &p->file;
+    size_t max = 4; /* steps, eval-every, seed, and the end */
     for (size_t i = 0; i < f->naxes; i++)
         max += f->axis[i].nnames;
     yk_config_init(&r->config);
-    r->argument = calloc(max, sizeof *r->argument);
-    r->shown = calloc(p->nshown + 1, sizeof *r->shown);
-    if (!r->argument || !r->shown)
-        return yk_fail_memory(max * sizeof(char *), "the runs");
-    yk_status st = YK_OK;
+    r->argument = yk_arena_alloc(&f->arena, max, sizeof *r->argument, "the runs");
+    r->shown = yk_arena_alloc(&f->arena, p->nshown + 1, sizeof *r->shown, "the runs");
+    yk_status st = f->arena.status;
     for (size_t i = 0; !st && i < f->naxes; i++) {
         const yk_sweep_axis *a = &f->axis[i];
         for (size_t j = 0; !st && j < a->nnames; j++) {
@@ -182,10 +182,11 @@ static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep
             bool seed = f->repeats > 1 &&
                         strcmp(a->name[j], "seed") == 0; /* added last, plus the number of the repeat */
             if (value)
-                st = seed ? yk_config_set(&r->config, "seed", value) : add_argument(r, &n, a->name[j], value);
+                st = seed ? yk_config_set(&r->config, "seed", value)
+                          : add_argument(&f->arena, r, a->name[j], value);
         }
     }
-    if (!st && (st = add_amounts(f, r, &n)))
+    if (!st && (st = add_amounts(f, r)))
         yk_fail(st, "%s: %s", f->path, yk_error());
     if (!st)
         st = name_run(p, choice, r);
@@ -201,21 +202,19 @@ static int by_directory(const void *a, const void *b)
     return strcmp((*(const yk_sweep_run *const *)a)->directory, (*(const yk_sweep_run *const *)b)->directory);
 }
 
-static yk_status check_directories(const yk_sweep_plan *p)
+static yk_status check_directories(yk_sweep_plan *p)
 {
-    const yk_sweep_run **sorted = calloc(p->nruns, sizeof *sorted);
-    yk_status st = YK_OK;
+    const yk_sweep_run **sorted = yk_arena_alloc(&p->file.arena, p->nruns, sizeof *sorted, "the runs");
     if (!sorted)
-        return yk_fail_memory(p->nruns * sizeof *sorted, "the runs");
+        return YK_ESYSTEM;
     for (size_t i = 0; i < p->nruns; i++)
         sorted[i] = &p->run[i];
     qsort(sorted, p->nruns, sizeof *sorted, by_directory);
-    for (size_t i = 1; !st && i < p->nruns; i++)
+    for (size_t i = 1; i < p->nruns; i++)
         if (strcmp(sorted[i - 1]->directory, sorted[i]->directory) == 0)
-            st = yk_fail(YK_EUSAGE, "%s: the run %s occurs twice: a value is repeated in [grid]",
-                         p->file.path, sorted[i]->label);
-    free(sorted);
-    return st;
+            return yk_fail(YK_EUSAGE, "%s: the run %s occurs twice: a value is repeated in [grid]",
+                           p->file.path, sorted[i]->label);
+    return YK_OK;
 }
 
 static yk_status count_runs(yk_sweep_plan *p)
@@ -229,10 +228,10 @@ static yk_status count_runs(yk_sweep_plan *p)
         p->nshown += p->file.axis[i].grid ? p->file.axis[i].nnames : 0;
     }
     p->nruns = p->npoints * (size_t)p->file.repeats;
-    p->run = calloc(p->nruns, sizeof *p->run);
-    p->shown = calloc(p->nshown + 1, sizeof *p->shown);
-    if (!p->run || !p->shown)
-        return yk_fail_memory(p->nruns * sizeof *p->run, "the runs");
+    p->run = yk_arena_alloc(&p->file.arena, p->nruns, sizeof *p->run, "the runs");
+    p->shown = yk_arena_alloc(&p->file.arena, p->nshown + 1, sizeof *p->shown, "the runs");
+    if (p->file.arena.status)
+        return p->file.arena.status;
     for (size_t i = 0, k = 0; i < p->file.naxes; i++)
         for (size_t j = 0; p->file.axis[i].grid && j < p->file.axis[i].nnames; j++)
             p->shown[k++] = p->file.axis[i].name[j];
@@ -240,44 +239,36 @@ static yk_status count_runs(yk_sweep_plan *p)
 }
 
 yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *sets, size_t nsets,
-                             yk_sweep_plan *out)
+                             const char *directory, yk_sweep_plan *out)
 {
     *out = (yk_sweep_plan){0};
     yk_status st = yk_sweep_file_load(path, quick, sets, nsets, &out->file);
-    if (!st)
-        st = count_runs(out);
     if (st)
         return st;
-    size_t *choice = calloc(out->file.naxes + 1, sizeof *choice);
-    if (!choice)
-        return yk_fail_memory(out->file.naxes * sizeof *choice, "the runs");
+    yk_arena *a = &out->file.arena;
+    out->path = directory ? yk_arena_print(a, "%s", directory)
+                          : yk_arena_print(a, "runs/%s%s", out->file.name, quick ? "-quick" : "");
+    size_t *choice = yk_arena_alloc(a, out->file.naxes + 1, sizeof *choice, "the runs");
+    st = a->status ? a->status : count_runs(out);
     for (size_t i = 0; !st && i < out->nruns; i++) {
         yk_sweep_run *r = &out->run[i];
         r->point = i % out->npoints;
         r->repeat = (int64_t)(i / out->npoints);
         size_t rest = r->point; /* the last axis changes fastest */
-        for (size_t a = out->file.naxes; a-- > 0; rest /= out->file.axis[a].nchoices)
-            choice[a] = rest % out->file.axis[a].nchoices;
+        for (size_t k = out->file.naxes; k-- > 0; rest /= out->file.axis[k].nchoices)
+            choice[k] = rest % out->file.axis[k].nchoices;
         st = make_run(out, choice, r);
     }
-    free(choice);
     return st ? st : check_directories(out);
 }
 
 void yk_sweep_plan_fini(yk_sweep_plan *p)
 {
     for (size_t i = 0; p->run && i < p->nruns; i++) {
-        yk_sweep_run *r = &p->run[i];
-        for (char **a = r->argument; a && *a; a++)
-            free(*a);
-        free(r->argument);
-        free(r->shown);
-        free(r->directory);
-        free(r->label);
-        yk_config_fini(&r->config);
+        free(p->run[i].problem);
+        json_decref(p->run[i].summary);
+        yk_config_fini(&p->run[i].config);
     }
-    free(p->run);
-    free(p->shown);
     yk_sweep_file_fini(&p->file);
     *p = (yk_sweep_plan){0};
 }

@@ -11,12 +11,9 @@
  * JSON.
  *
  * Example:
- *     yk_sweep_result *r = calloc(plan.nruns, sizeof *r);          // no run was started yet
- *     yk_sweep_result_take(&r[0], summary);                        // takes the summary of run 0
- *     yk_sweep_table_print(&plan, r, stdout);
- *     yk_status st = yk_sweep_table_save(&plan, r, "runs/softmax");     // sweep.csv, runs.csv and sweep.json
- *     yk_sweep_result_fini(&r[0]);
- *     free(r);
+ *     yk_sweep_run_take(&plan.run[0], summary);       // the others have not been trained yet
+ *     yk_sweep_table_print(&plan, stdout);
+ *     yk_status st = yk_sweep_table_save(&plan);      // sweep.csv, runs.csv and sweep.json
  *
  * Not thread-safe.
  */
@@ -24,38 +21,13 @@
 #define YK_SWEEP_TABLE_H
 
 #include "sweep/plan.h"
-#include <jansson.h>
 #include <stdio.h>
 
-typedef enum {
-    YK_SWEEP_NOT_RUN,
-    YK_SWEEP_DONE,
-    YK_SWEEP_FAILED,
-    YK_SWEEP_STOPPED,
-    YK_SWEEP_DIVERGED /* counts as failed in all numbers */
-} yk_sweep_state;
-
-typedef struct {
-    yk_sweep_state state;
-    json_t *summary; /* the object of yoke train --json; NULL: none. Owned */
-    char *problem;   /* the error of a failed run. Owned */
-    int rung;        /* search = halving: how often it was continued, plus 1; 0: it was not trained */
-} yk_sweep_result;
-
-/* Takes ownership of the summary, and sets the state to done, stopped or diverged according to it. */
-void yk_sweep_result_take(yk_sweep_result *r, json_t *summary);
-void yk_sweep_result_fini(yk_sweep_result *r);
-
-bool yk_sweep_result_failed(const yk_sweep_result *r); /* or diverged */
-
-/* A number of the summary; NaN: none. */
-double yk_sweep_result_number(const yk_sweep_result *r, const char *name);
-
-void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE *f);
+yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f);
 
 /* sweep.json, on one line or indented; the caller frees it. NULL: out of memory. */
-char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool indent);
+char *yk_sweep_table_json(const yk_sweep_plan *p, bool indent);
 
-yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *directory);
+yk_status yk_sweep_table_save(const yk_sweep_plan *p);
 
 #endif
