@@ -253,6 +253,33 @@ static void repeats_are_one_row_with_a_deviation(void **state)
     done(k);
 }
 
+static void values_by_group_are_different_configurations(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"g-1", "g-2", "g-3", "g-4", "g-5", "g-6"}, *const mode[] = {"mode",
+                                                                                                    NULL};
+    static const struct {
+        const char *mode, *options;
+    } run[] = {{"sync", "staleness = linear=0,v=100,network=100\n"},
+               {"sync", "staleness = linear=0,v=100,network=1000\n"},
+               {"async", "staleness = linear=0,v=100,network=100\n"},
+               {"async", "servers = 2\n"},
+               {"async", "servers = keyed=2,dense=0\n"},
+               {"async", "servers = linear=0,v=2\n"}};
+    for (int i = 0; i < 6; i++) {
+        made m = made_run(names[i]);
+        m.mode = run[i].mode;
+        m.more_options = run[i].options;
+        make_run(&m);
+    }
+    compared *k = compare(names, 6);
+    assert_int_equal(k->c.groups, 6);
+    assert_true(yk__options_same(&k->c, 3, 4, yk__options_in(&k->c, mode)));
+    for (size_t g = 1; g < 6; g++)
+        assert_string_not_equal(k->c.group[g].label, k->c.group[g - 1].label);
+    done(k);
+}
+
 /* Two hosts; the process of the second one ran for half of the time. */
 static const char of_two_hosts[] =
     ",\"processes\":[{\"rank\":0,\"role\":\"chief\",\"host\":\"a.b\",\"seconds\":10,\"cpu_mean\":1.0,"
@@ -316,9 +343,10 @@ static void hosts_have_tables(void **state)
     done(k);
     static const char *const one[] = {"one-host"};
     made m = made_run(one[0]);
+    m.no_resources = true;
     make_run(&m);
     k = compare(one, 1);
-    assert_null(table(k, "resources")); /* the summary has no processes */
+    assert_null(table(k, "resources")); /* neither the summary nor a log has processes */
     assert_null(table(k, "traffic-between-hosts"));
     assert_null(table(k, "machines"));
     done(k);
@@ -505,6 +533,7 @@ int main(void)
         cmocka_unit_test(threads_and_processes_are_compared_with_their_like),
         cmocka_unit_test(learning_rates_have_their_own_lines),
         cmocka_unit_test(repeats_are_one_row_with_a_deviation),
+        cmocka_unit_test(values_by_group_are_different_configurations),
         cmocka_unit_test(hosts_have_tables),
         cmocka_unit_test(texts_cannot_break_latex_or_markdown),
         cmocka_unit_test(a_healthy_pair_has_no_warning),

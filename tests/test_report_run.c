@@ -23,8 +23,9 @@ static void a_whole_run_is_read(void **state)
     assert_float_equal(w->mean.cpu, 0.9 + 0.3 / 40.0, 1e-9);
     assert_float_equal(w->last.phase[YK_PHASE_COMPUTE], 5.0, 1e-9);
     assert_true(isnan(w->last.phase[YK_PHASE_APPLY]));
-    assert_int_equal(w->alerts, 1);
-    assert_true(w->alert[0].begin == 2.0 && w->alert[0].seconds == 1.5);
+    const json_t *alert = json_array_get(w->alerts, 0);
+    assert_int_equal(json_array_size(w->alerts), 1);
+    assert_true(yk_number_at(alert, "begin") == 2.0 && yk_number_at(alert, "seconds") == 1.5);
     assert_int_equal(r.log[1].rank, 1);
     assert_int_equal(r.bad_lines, 0);
     yk_run_fini(&r);
@@ -104,43 +105,6 @@ static void a_run_without_a_summary_is_planned(void **state)
     f = planned(&r, "softmax", "; on the command line: --hostfile /dev/zero\n", 2);
     assert_true(f.ranks == 2.0 && f.workers == 4.0);
     yk_run_fini(&r);
-}
-
-static void values_by_group_are_part_of_the_key(void **state)
-{
-    (void)state;
-    static const char *const nothing[] = {NULL}, *const mode[] = {"mode", NULL};
-    static const struct {
-        const char *mode, *bounds;
-    } run[] = {{"sync", "linear=0,v=100,network=100"},
-               {"sync", "linear=0,v=100,network=1000"},
-               {"async", "linear=0,v=100,network=100"}};
-    const yk_run r = {0};
-    char *key[3];
-    for (int i = 0; i < 3; i++) {
-        const yk_facts f = {.mode = run[i].mode, .staleness_by_group = run[i].bounds};
-        key[i] = yk_run_key(&r, &f, nothing);
-        for (int k = 0; k < i; k++)
-            assert_string_not_equal(key[i], key[k]);
-        char *other = yk_run_key(&r, &f, mode);
-        assert_null(strstr(other, run[i].bounds));
-        free(other);
-    }
-    for (int i = 0; i < 3; i++)
-        free(key[i]);
-    static const char *const servers[] = {"servers = 2\n", "servers = keyed=2,dense=0\n",
-                                          "servers = linear=0,v=2\n"};
-    yk_run with = {0};
-    for (int i = 0; i < 3; i++) {
-        const yk_facts f = planned(&with, "deepfm:8", servers[i], 5);
-        assert_true(f.servers == 2.0);
-        key[i] = yk_run_key(&with, &f, nothing);
-        for (int k = 0; k < i; k++)
-            assert_string_not_equal(key[i], key[k]);
-    }
-    for (int i = 0; i < 3; i++)
-        free(key[i]);
-    yk_run_fini(&with);
 }
 
 static void incomplete_and_invalid_lines_are_skipped(void **state)
@@ -340,7 +304,6 @@ int main(void)
         cmocka_unit_test(lines_of_a_resumed_run_replace_old_ones),
         cmocka_unit_test(a_huge_log_keeps_its_extremes_and_its_means),
         cmocka_unit_test(means_are_over_time),
-        cmocka_unit_test(values_by_group_are_part_of_the_key),
         cmocka_unit_test(runs_are_found_and_named),
         cmocka_unit_test(plateaus_need_enough_evaluations_and_tolerate_noise),
     };

@@ -5,6 +5,11 @@
 #include <stdlib.h>
 
 #define FACT(field) offsetof(yk_facts, field)
+#define EXCEPT(...)                                                                                          \
+    (const char *const[])                                                                                    \
+    {                                                                                                        \
+        __VA_ARGS__, NULL                                                                                    \
+    }
 
 /* ---- the main results of several runs ---- */
 
@@ -133,10 +138,8 @@ static void add_highlights(yk_compare *c)
 
 void yk_compare_fini(yk_compare *c)
 {
-    for (size_t g = 0; g < c->groups; g++)
-        for (int k = 0; k < YK_KEYS; k++)
-            free(c->group[g].key[k]);
     free(c->facts);
+    free(c->value);
     free(c->group);
     free(c->members);
     free(c->group_of);
@@ -168,8 +171,8 @@ size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *exce
     for (size_t k = 0; c->varying[k] && n < MAX; k++) {
         const char *name = c->varying[k];
         bool number = true;
-        if (yk_is_listed(name, except) || (c->groups > 1 && yk__varies_in_repeats(name)) ||
-            (yk_is_listed(name, wide) && !yk_is_listed(name, c->label_option)))
+        if (yk_is_listed(name, except) || (c->groups > 1 && !(c->identity >> k & 1)) ||
+            (yk_is_listed(name, wide) && !(c->in_labels >> k & 1)))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
             char text[YK_OPTION_SIZE];
@@ -390,20 +393,22 @@ static int by_position(const void *a, const void *b)
     return p->by < q->by ? -1 : p->by > q->by ? 1 : p->group < q->group ? -1 : p->group > q->group;
 }
 
-/* Finds the groups that have a partner: another group with the same key[paired], but a different fact. Groups with the
- * same key[which] are in the same class. Returns how many. */
-static size_t find_partners(const yk_compare *c, int which, int paired, size_t offset, position *out)
+/* Finds the groups that have a partner: another group with the same options `paired`, but a different fact. Groups with
+ * the same options `which` are in the same class. Returns how many. */
+static size_t find_partners(const yk_compare *c, yk_option_set which, yk_option_set paired, size_t offset,
+                            position *out)
 {
     size_t n = 0;
     for (size_t g = 0; g < c->groups; g++) {
-        double mine = yk_double_at(&c->facts[c->group[g].run[0]], offset);
+        const size_t run = c->group[g].run[0];
+        const double mine = yk_double_at(&c->facts[run], offset);
         size_t class = g;
         bool has = false;
         for (size_t k = 0; k < c->groups; k++) {
-            if (!strcmp(c->group[g].key[which], c->group[k].key[which]))
-                class = k < class ? k : class;
-            has |= !strcmp(c->group[g].key[paired], c->group[k].key[paired]) &&
-                   yk_double_at(&c->facts[c->group[k].run[0]], offset) != mine;
+            const size_t other = c->group[k].run[0];
+            if (k < class && yk__options_same(c, run, other, which))
+                class = k;
+            has |= yk__options_same(c, run, other, paired) && yk_double_at(&c->facts[other], offset) != mine;
         }
         if (has && isfinite(mine))
             out[n++] = (position){class, g, mine};
@@ -414,14 +419,15 @@ static size_t find_partners(const yk_compare *c, int which, int paired, size_t o
 
 /* What the speedup of row i is relative to: one worker, in the same mode or else in another; or else the fewest workers in the
  * same number of processes, or with the same number of workers per process. Rows of the same class begin at `first`. */
-static const yk_config_group *base_of(const yk_compare *c, const position *at, size_t first, size_t i)
+static const yk_config_group *base_of(const yk_compare *c, const position *at, size_t first, size_t i,
+                                      yk_option_set paired)
 {
     const yk_config_group *group = &c->group[at[i].group], *fewest = &c->group[at[first].group];
     if (at[first].by == 1.0)
         return fewest;
     for (size_t k = 0; k < c->groups; k++)
         if (c->facts[c->group[k].run[0]].workers == 1.0 &&
-            !strcmp(c->group[k].key[YK_KEY_EXCEPT_WORKERS_MODE], fewest->key[YK_KEY_EXCEPT_WORKERS_MODE]))
+            yk__options_same(c, c->group[k].run[0], fewest->run[0], paired))
             return &c->group[k];
     const double processes = c->facts[group->run[0]].processes;
     for (; first < i; first++) {
@@ -441,9 +447,9 @@ static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_ta
         t->status = yk_fail_memory(c->groups * sizeof *at, "a comparison of runs");
         return;
     }
-    const size_t n =
-        workers ? find_partners(c, YK_KEY_EXCEPT_WORKERS, YK_KEY_EXCEPT_WORKERS_MODE, FACT(workers), at)
-                : find_partners(c, YK_KEY_EXCEPT_BATCH, YK_KEY_EXCEPT_BATCH, FACT(batch), at);
+    const yk_option_set which = yk__options_except(c, workers ? yk__worker_options : yk__batch_options),
+                        paired = workers ? which & ~yk__options_in(c, EXCEPT("mode")) : which;
+    const size_t n = find_partners(c, which, paired, workers ? FACT(workers) : FACT(batch), at);
     t->lead = yk__add_options(c, t, kind->except);
     t->keys = t->lead + 1;
     add_results(c, t, kind->results);
@@ -452,7 +458,7 @@ static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_ta
         first = at[i].class == at[first].class ? first : i;
         yk_table_row(t, (int)g->run[0]);
         yk__put_options(c, t, g->run[0]);
-        put_results(c, t, kind->results, g, base_of(c, at, first, i));
+        put_results(c, t, kind->results, g, base_of(c, at, first, i, paired));
     }
     free(at);
 }
@@ -475,6 +481,7 @@ static void put_mode(const yk_compare *c, const yk_config_group *g, bool servers
 static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool servers = yk_is_listed("servers", c->varying);
+    const yk_option_set paired = yk__options_except(c, kind->except);
     yk__add_options(c, t, kind->except);
     yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
     yk_table_column(t, &(yk_column){"sync", "what it is compared with", .words = true});
@@ -487,7 +494,7 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
             yk_option_text(c, sync->run[0], "mode", base);
             yk_option_text(c, other->run[0], "mode", mode);
             if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
-                strcmp(sync->key[YK_KEY_EXCEPT_MODE], other->key[YK_KEY_EXCEPT_MODE]))
+                !yk__options_same(c, sync->run[0], other->run[0], paired))
                 continue;
             yk_table_row(t, (int)other->run[0]);
             yk__put_options(c, t, other->run[0]);
@@ -497,11 +504,6 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
         }
 }
 
-#define EXCEPT(...)                                                                                          \
-    (const char *const[])                                                                                    \
-    {                                                                                                        \
-        __VA_ARGS__, NULL                                                                                    \
-    }
 static const yk__table_kind tables[] = {
     {fill_runs, RUNS, "runs", "Results",
      "Runs that differ only in the seed are one row: the mean, and the standard deviation of three or more.",
@@ -542,8 +544,9 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
             c->facts[i].workers * c->facts[0].processes != c->facts[0].workers * c->facts[i].processes;
     }
     c->mixed = processes && per_process;
+    if (!st)
+        st = yk__find_varying(c);
     if (!st) {
-        yk__find_varying(c);
         yk__find_target(c);
         st = yk__groups_make(c);
     }

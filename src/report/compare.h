@@ -30,27 +30,22 @@
 #include "report/facts.h"
 #include "report/table.h"
 
-/* Runs with equal keys have the same options, except for the seed and those named here. */
-enum {
-    YK_KEY_ALL,
-    YK_KEY_EXCEPT_BATCH,
-    YK_KEY_EXCEPT_WORKERS,
-    YK_KEY_EXCEPT_MODE,
-    YK_KEY_EXCEPT_WORKERS_MODE,
-    YK_KEYS
-};
-
+#define YK_MAX_VARYING       48
 #define YK_MAX_LABEL_OPTIONS 12 /* options that distinguish runs */
 #define YK_LABEL_SIZE        128
 #define YK_MAX_CURVES        6 /* in a plot */
 #define YK_MAX_DETAILED      4 /* runs whose metrics and weights are shown: a page with more would be long */
 #define YK_MIN_REPEATS       3 /* fewer have no standard deviation */
 
+/* Options: bit k is varying[k]. */
+typedef uint64_t yk_option_set;
+#define YK_SCALING                                                                                           \
+    ((yk_option_set)1 << YK_MAX_VARYING) /* the way to add workers: an option only of figures */
+
 /* Runs with the same options: repeats. They are one curve: the mean. */
 typedef struct {
     size_t *run; /* [n], owned by the comparison */
     size_t n;
-    char *key[YK_KEYS]; /* yk_run_key() */
     /* The options in which it differs from other groups, "sync, 2 workers", or its name. */
     char label[YK_LABEL_SIZE];
     size_t panel, line; /* its plot and its curve (color) there */
@@ -64,10 +59,12 @@ typedef struct {
     size_t groups;
     size_t *members, *group_of;   /* [n]; the group of a run */
     char (*label)[YK_LABEL_SIZE]; /* [n], of the runs: that of the group, and the seed */
-    /* The options in which the runs differ, the most commonly varied first, then NULL. Borrowed from the runs. */
-    const char *varying[49];
-    /* The options in labels; others follow from them, or do not differ. */
-    const char *label_option[YK_MAX_LABEL_OPTIONS + 1];
+    /* The options in which the runs differ, in the order of labels, then NULL. Borrowed from the runs. */
+    const char *varying[YK_MAX_VARYING + 2];
+    size_t options;
+    size_t (*value)[YK_MAX_VARYING + 1]; /* [n] of each option: the first run with the same value */
+    yk_option_set identity;              /* options in which groups differ: without those of repeats */
+    yk_option_set in_labels;             /* the others follow from these */
     /* With more than YK_MAX_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
      * ("batch 5"), and in each the same lines ("sync, 2 workers"), in the same colors. */
     char (*panel)[YK_LABEL_SIZE];
@@ -93,8 +90,9 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: 
  * fact in yk_facts. The deviation of fewer than three runs is NAN. Failed runs do not count, unless all runs failed. */
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
-/* The value of an option of run i: from its facts, or else from its config.ini; "": not set. "scaling": "threads of 1 process",
- * "2 workers per process". */
+/* The value of an option of run i: from its facts, or else from its config.ini; "": not set. mode: "sync", "async", "stale 8".
+ * scaling: "threads of 1 process", "2 workers per process". */
+#define YK_OPTION_SIZE 256
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
 /* The tables of one run. `run` -1: one table of all runs, with their labels in the first column. */
@@ -120,14 +118,21 @@ struct yk__table_kind {
     unsigned results;                              /* the columns: one of the bits in compare.c */
     const char *id, *title, *note, *const *except; /* options that are not shown */
 };
+/* A column, and its name in an object of the summary. */
+typedef struct {
+    yk_column column;
+    const char *name;
+} yk__member;
+void yk__put_members(yk_table *t, const yk__member *m, size_t n, const json_t *object);
+
 /* Columns for the options that vary, without `except`; returns how many. Then the cells of a run, if these columns are next. */
 size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *except);
 void yk__put_options(const yk_compare *c, yk_table *t, size_t run);
 void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
 void yk__fill_machines(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
 
+yk_status yk__find_varying(yk_compare *c);
 yk_status yk__groups_make(yk_compare *c);
-void yk__find_varying(yk_compare *c);
 bool yk__all_failed(const yk_compare *c, const yk_config_group *g);
 
 /* Sets `target`, and the times to it: the highest accuracy that three quarters of the runs reach, rounded down to half a
@@ -146,35 +151,22 @@ yk_status yk__labels_make(yk_compare *c);
 /* "batch 5", "2 workers", "async": an option and its value, for labels. */
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size);
 
-/* Groups of runs (all of them, or those in a table) and the options that distinguish them. */
-typedef struct {
-    size_t run;                         /* its first run */
-    size_t value[YK_MAX_LABEL_OPTIONS]; /* equal numbers mean equal values of an option */
-    size_t whole;                       /* the first item with the same values of all options */
-    size_t line;                        /* in figures of tables: its color */
-} yk_option_item;
+/* The options of this list in which groups differ; all others. */
+yk_option_set yk__options_in(const yk_compare *c, const char *const *list);
+yk_option_set yk__options_except(const yk_compare *c, const char *const *list);
 
-typedef struct {
-    const yk_compare *compare;
-    yk_option_item *item; /* owned: free() */
-    size_t items, options;
-    const char *name[YK_MAX_LABEL_OPTIONS];
-} yk_option_values;
+/* Whether runs a and b have the same values of these options. */
+bool yk__options_same(const yk_compare *c, size_t a, size_t b, yk_option_set which);
 
-yk_status yk__options_init(const yk_compare *c, size_t items,
-                           yk_option_values *out); /* the caller sets item[].run */
+/* Of those in `which`, the options whose values name the panels of a plot of these runs: the fewest panels with at most
+ * YK_MAX_CURVES different runs each. 0: one panel is enough, or no choice helps. */
+yk_status yk__options_for_panels(const yk_compare *c, const size_t *run, size_t n, yk_option_set which,
+                                 yk_option_set *out);
 
-/* Whether two items have the same values of these options (bits). */
-bool yk__options_same(const yk_option_values *o, size_t a, size_t b, unsigned mask);
+/* "batch 5, 2 workers": these options of a run. */
+void yk__options_join(const yk_compare *c, size_t run, yk_option_set which, char *out /* [YK_LABEL_SIZE] */);
 
-/* Adds an option; returns the number of distinct items so far. */
-size_t yk__options_add(yk_option_values *o, const char *name);
-
-/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES different items
- * each. 0: one panel is enough, or no choice helps. */
-unsigned yk__options_for_panels(const yk_option_values *o);
-
-/* "batch 5, 2 workers": the options (bits) of an item. */
-void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out /* [YK_LABEL_SIZE] */);
+/* Options that people change together with the batch size; with the number of workers. */
+extern const char *const yk__batch_options[], *const yk__worker_options[];
 
 #endif

@@ -68,46 +68,22 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
     out->reached = e->n - 1 - i >= 3 && out->rest >= 0.15;
 }
 
-/* ---- processes ---- */
-
-size_t yk_run_processes(const yk_run *r)
-{
-    const size_t n = json_array_size(yk_value_at(r->summary, "processes"));
-    return n ? n : r->logs;
-}
-
-yk_run_process yk_run_process_at(const yk_run *r, size_t i)
-{
-    yk_run_process p = {.summary = json_array_get(yk_value_at(r->summary, "processes"), i)};
-    const json_t *rank = json_object_get(p.summary, "rank");
-    p.rank = json_is_integer(rank) ? (int)json_integer_value(rank) : p.summary ? (int)i : r->log[i].rank;
-    for (size_t k = 0; k < r->logs; k++)
-        p.log = r->log[k].rank == p.rank ? &r->log[k] : p.log;
-    p.role = yk_string_at(p.summary, "role");
-    p.host = yk_string_at(p.summary, "host");
-    p.role = p.role ? p.role : p.log ? p.log->role : "";
-    if (!strcmp(p.role, "chief")) /* version 0.1.0, of rank 0 */
-        p.role = yk_value_at(p.summary, "phases.waiting") ? "server" : "worker";
-    p.host = p.host ? p.host : p.log ? p.log->host : "";
-    return p;
-}
-
 /* ---- facts that several files may have ---- */
 
-/* The sum over all processes of a mean, or of a peak. */
-static double sum(const yk_run *r, size_t offset, bool peak)
+/* The sum over all processes. */
+static double sum(const yk_run *r, const char *name)
 {
     double total = NAN;
-    for (size_t i = 0; i < r->logs; i++) {
-        double x = yk_double_at(peak ? &r->log[i].peak : &r->log[i].mean, offset);
+    const json_t *p;
+    size_t i;
+    json_array_foreach(r->processes, i, p)
+    {
+        const double x = yk_number_at(p, name);
         if (isfinite(x))
             total = yk_known_or(total, 0.0) + x;
     }
     return total;
 }
-
-#define MEAN(r, field) sum(r, offsetof(yk_run_sample, field), false)
-#define PEAK(r, field) sum(r, offsetof(yk_run_sample, field), true)
 
 /* Of all hosts; several processes may be on the same one. */
 static double all_cores(const yk_run *r)
@@ -180,20 +156,27 @@ static void phases_of(const yk_run *r, yk_facts *f)
         f->phase[p] = total > 0.0 ? f->phase[p] / total : NAN;
 }
 
+static const char *host_of(const json_t *process)
+{
+    const char *host = yk_string_at(process, "host");
+    return host ? host : "";
+}
+
 /* Bytes per second of the busiest host, in its busier direction: a link carries as many in the other one at the same time. */
 static double busiest_rate(const yk_run *r)
 {
     double max = NAN;
-    for (size_t i = 0; i < yk_run_processes(r); i++) {
-        const yk_run_process p = yk_run_process_at(r, i);
+    const json_t *p, *q;
+    size_t i, k;
+    json_array_foreach(r->processes, i, p)
+    {
         double sent = 0.0, received = 0.0;
-        for (size_t k = 0; k < yk_run_processes(r); k++) {
-            const yk_run_process q = yk_run_process_at(r, k);
-            if (strcmp(p.host, q.host))
+        json_array_foreach(r->processes, k, q)
+        {
+            if (strcmp(host_of(p), host_of(q)))
                 continue;
-            sent += yk_known_or(yk_number_at(q.summary, "sent_rate"), q.log ? q.log->mean.sent_rate : NAN);
-            received += yk_known_or(yk_number_at(q.summary, "received_rate"),
-                                    q.log ? q.log->mean.received_rate : NAN);
+            sent += yk_number_at(q, "sent_rate");
+            received += yk_number_at(q, "received_rate");
         }
         max = fmax(max, fmax(sent, received)); /* fmax() ignores NaN */
     }
@@ -203,12 +186,12 @@ static double busiest_rate(const yk_run *r)
 static void resources_of(const yk_run *r, yk_facts *f)
 {
     double cpu_seconds = yk_number_at(r->summary, "cpu_seconds");
-    f->cpu = yk_known_or(yk_known_or(MEAN(r, cpu), yk_number_at(r->summary, "resources.cpu.mean")),
+    f->cpu = yk_known_or(yk_known_or(sum(r, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
                          cpu_seconds / f->seconds);
     f->cores = yk_known_or(all_cores(r), yk_number_at(r->summary, "resources.cpu.of"));
-    f->memory_peak = yk_known_or(yk_known_or(PEAK(r, rss_peak), PEAK(r, rss)),
-                                 yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
-                                             yk_number_at(r->summary, "peak_rss_bytes")));
+    f->memory_peak =
+        yk_known_or(sum(r, "rss_peak"), yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
+                                                    yk_number_at(r->summary, "peak_rss_bytes")));
     f->sent = yk_number_at(r->summary, "bytes_sent");
     f->received = yk_number_at(r->summary, "bytes_received");
     f->network = f->sent + f->received <= 0.0 ? 0.0 : busiest_rate(r); /* threads send nothing */
@@ -299,83 +282,4 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
     f->error = f->failed ? yk_string_at(r->summary, "error") : NULL;
     if (!f->diverged)
         yk_plateau_find(&r->eval, &f->plateau);
-}
-
-const char *const yk_usual_options[] = {"model",   "data",    "mode",  "workers",   "processes",
-                                        "servers", "threads", "batch", "optimizer", "lr",
-                                        "epochs",  "steps",   "seed",  NULL};
-
-bool yk__changes_results(const char *option)
-{
-    const yk_option *o = yk_option_find(option);
-    return !o || (o->flags & (YK_OPT_CHANGES_RESULTS | YK_OPT_SETS_MODE)) == YK_OPT_CHANGES_RESULTS;
-}
-
-bool yk__varies_in_repeats(const char *option)
-{
-    const yk_option *o = yk_option_find(option);
-    return o && o->flags & YK_OPT_VARIES_IN_REPEATS;
-}
-
-static void mode_text(const yk_facts *f, char *out)
-{
-    const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
-    if (f->staleness_by_group)
-        snprintf(out, 32, "stale %.25s", f->staleness_by_group);
-    else if (!sync && f->staleness > 0.0)
-        snprintf(out, 32, "stale %.0f", f->staleness);
-    else
-        snprintf(out, 32, "%.31s", sync ? "sync" : f->mode);
-}
-
-bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
-{
-    char mode[32];
-    mode_text(f, mode);
-    const struct {
-        const char *name, *text;
-        double number;
-    } known[] = {{"model", f->model, NAN},
-                 {"data", f->data, NAN},
-                 {"mode", mode, NAN},
-                 {"workers", NULL, f->workers},
-                 {"processes", NULL, f->processes},
-                 {"servers", NULL, f->servers},
-                 {"threads", NULL, f->threads},
-                 {"batch", NULL, f->batch},
-                 {"optimizer", f->optimizer, NAN},
-                 {"lr", NULL, f->lr},
-                 {"seed", NULL, f->seed}};
-    *out = 0;
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-        if (strcmp(name, known[k].name))
-            continue;
-        if (known[k].text)
-            snprintf(out, YK_OPTION_SIZE, "%s", known[k].text);
-        else if (isfinite(known[k].number))
-            snprintf(out, YK_OPTION_SIZE, "%.*g", digits, known[k].number);
-        return true;
-    }
-    return false;
-}
-
-char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
-{
-    yk_text out = {0};
-    char text[YK_OPTION_SIZE];
-    for (const char *const *name = yk_usual_options; *name; name++) {
-        const char *by_group = yk_run_get(r, *name); /* the facts have only one value */
-        if (!yk__varies_in_repeats(*name) && !yk_is_listed(*name, except) &&
-            yk_facts_option(f, *name, 9, text))
-            yk_text_print(&out, "%s=%s %s\n", *name, text, by_group && strchr(by_group, '=') ? by_group : "");
-    }
-    /* groups without a bound have that of the mode */
-    if (f->staleness_by_group && !yk_is_listed("mode", except))
-        yk_text_print(&out, "%s %s\n", f->mode, f->staleness_by_group);
-    for (size_t o = 0; o < r->options; o++) {
-        const char *name = r->option[o].name;
-        if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) && !yk_is_listed(name, except))
-            yk_text_print(&out, "%s=%s\n", name, r->option[o].value);
-    }
-    return yk_text_take(&out);
 }

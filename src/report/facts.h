@@ -6,8 +6,6 @@
  *     yk_facts f;
  *     yk_facts_of(&run, &f);
  *     printf("%g\n", f.test_accuracy);            // from summary.json, or else from the last evaluation
- *     static const char *const except[] = {"batch", NULL};
- *     char *key = yk_run_key(&run, &f, except);   // runs with the same key differ at most in the batch and the seed
  */
 #ifndef YK_REPORT_FACTS_H
 #define YK_REPORT_FACTS_H
@@ -52,17 +50,6 @@ typedef struct {
     yk_plateau plateau;
 } yk_facts;
 
-/* A process of a run: its part of the summary, and its samples. */
-typedef struct {
-    int rank;
-    const char *role, *host;   /* "": unknown */
-    const json_t *summary;     /* or NULL */
-    const yk_process_log *log; /* or NULL */
-} yk_run_process;
-
-size_t yk_run_processes(const yk_run *r);
-yk_run_process yk_run_process_at(const yk_run *r, size_t i);
-
 /* The double at an offset (offsetof) of facts, metrics or samples. */
 static inline double yk_double_at(const void *of, size_t offset)
 {
@@ -91,25 +78,6 @@ static inline bool yk_is_listed(const char *name, const char *const *list)
 }
 
 void yk_facts_of(const yk_run *r, yk_facts *out);
-
-/* Whether runs that differ in this option are different configurations. Unknown options (of other versions) count. Options
- * that determine the mode do not: yk_run_key() includes the mode itself. */
-bool yk__changes_results(const char *option);
-
-/* Whether runs that differ only in this option are repeats. */
-bool yk__varies_in_repeats(const char *option);
-
-/* The options that people vary most often; ends with NULL. */
-extern const char *const yk_usual_options[];
-
-/* The options that change results, one per line, without those in which repeats may differ and without `except`, a list that
- * ends with NULL. The caller frees it; NULL: out of memory. */
-char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except);
-
-/* Writes an option that is a fact, with this many digits; "": unknown; mode: "sync", "async", "stale 8". False: it is not a
- * fact. */
-#define YK_OPTION_SIZE 256
-bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out);
 
 void yk_plateau_find(const yk_metrics *eval, yk_plateau *out);
 

@@ -42,7 +42,8 @@ typedef struct {
     yk_status *status; /* of all figures: after an error, points are ignored */
 } yk_series;
 
-/* MATRIX: a row for each series, and as many columns, whose names are those of the rows; the y of a point is a cell. */
+/* MATRIX: a row for each series, and as many columns, whose names are those of the rows; the y of a point is a cell. HISTOGRAM: the
+ * same with buckets as columns. */
 typedef enum { YK_LINES, YK_BARS, YK_HISTOGRAM, YK_MATRIX } yk_figure_kind;
 
 enum { YK_MAX_MATRIX = 40 }; /* rows: more would be unreadable */

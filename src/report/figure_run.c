@@ -134,11 +134,15 @@ static double capacity(const yk_run *r, size_t offset)
 /* Merges alerts that overlap, of all processes, into one band. */
 static void add_bands(yk_figure *f, const yk_process_log *w, const char *what)
 {
-    for (size_t i = 0; i < w->alerts; i++) {
-        const yk_run_alert *a = &w->alert[i];
-        if (strcmp(a->what, what) || !(a->seconds > 0.0) || !isfinite(a->begin))
+    const json_t *a;
+    size_t i;
+    json_array_foreach(w->alerts, i, a)
+    {
+        const char *is = yk_string_at(a, "what");
+        const double seconds = yk_number_at(a, "seconds");
+        double begin = yk_number_at(a, "begin"), end = begin + seconds;
+        if (!is || strcmp(is, what) || !(seconds > 0.0) || !isfinite(begin))
             continue;
-        double begin = a->begin, end = a->begin + a->seconds;
         for (size_t k = 0; k < f->bands;)
             if (f->band[k].begin <= end && begin <= f->band[k].end) {
                 begin = fmin(begin, f->band[k].begin);
@@ -261,14 +265,12 @@ static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
     yk__figure_end(fs);
 }
 
-/* A bar of the phases in an object of the summary, or else in a sample. */
-static void add_bar(yk_figure *f, const char *name, const json_t *from, const double *or_else)
+/* A bar of the phases in an object. */
+static void add_bar(yk_figure *f, const char *name, const json_t *from)
 {
     double phase[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
-        double x = json_number_value(json_object_get(from, yk_phase_name((yk_phase)k)));
-        if (!json_is_object(from) && or_else)
-            x = or_else[k];
+        const double x = json_number_value(json_object_get(from, yk_phase_name(yk_stacked[k].phase)));
         phase[k] = x > 0.0 ? x : 0.0;
         sum += phase[k];
     }
@@ -276,39 +278,39 @@ static void add_bar(yk_figure *f, const char *name, const json_t *from, const do
         return;
     yk_series *s = yk__series_add(f, name, -1);
     for (int k = 0; k < YK_PHASES; k++)
-        yk__series_point(s, k, phase[yk_stacked[k].phase] / sum);
+        yk__series_point(s, k, phase[k] / sum);
 }
 
-/* One bar per worker if the summary has them; else one per process, of the summary or of its last sample; else the
- * mean of all. */
+/* One bar per worker if the summary has them; else one per process; else the mean of all. */
 static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
     yk_figure *f = add_figure(c, i, "Time of each worker by phase", NULL, YK_UNIT_PERCENT_EXACT, fs);
+    const bool several = json_array_size(r->processes) > 1;
+    const json_t *p, *one;
+    size_t k, w;
     f->kind = YK_BARS;
-    const size_t processes = yk_run_processes(r);
-    for (size_t k = 0; k < processes; k++) {
-        const yk_run_process p = yk_run_process_at(r, k);
-        const json_t *workers = json_object_get(p.summary, "workers"), *one;
-        const size_t n = json_array_size(workers);
+    json_array_foreach(r->processes, k, p)
+    {
+        const json_t *workers = json_object_get(p, "workers");
+        const char *role = yk_string_at(p, "role");
+        const double rank = yk_known_or(yk_number_at(p, "rank"), (double)k);
         char name[96];
-        size_t w;
-        if (n > 1)
-            json_array_foreach(workers, w, one)
-            {
-                if (processes > 1)
-                    snprintf(name, sizeof name, "rank %d worker %zu", p.rank, w);
-                else
-                    snprintf(name, sizeof name, "worker %zu", w);
-                add_bar(f, name, json_object_get(one, "phases"), NULL);
-            }
-        snprintf(name, sizeof name, "%.80s %d", *p.role ? p.role : "worker", p.rank);
-        if (n < 2)
-            add_bar(f, processes == 1 ? "this run" : name, yk_value_at(p.summary, "phases"),
-                    p.log ? p.log->last.phase : NULL);
+        json_array_foreach(workers, w, one)
+        {
+            if (several)
+                snprintf(name, sizeof name, "rank %.0f worker %zu", rank, w);
+            else
+                snprintf(name, sizeof name, "worker %zu", w);
+            if (json_array_size(workers) > 1)
+                add_bar(f, name, json_object_get(one, "phases"));
+        }
+        snprintf(name, sizeof name, "%.80s %.0f", role ? role : "worker", rank);
+        if (json_array_size(workers) < 2)
+            add_bar(f, several ? name : "this run", json_object_get(p, "phases"));
     }
     if (!f->n)
-        add_bar(f, "all workers", NULL, c->facts[i].phase);
+        add_bar(f, "all workers", yk_value_at(r->summary, "phases"));
     yk__figure_end(fs);
 }
 

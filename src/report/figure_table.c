@@ -8,9 +8,9 @@
 typedef struct {
     const yk_compare *c;
     const yk_table *t;
-    size_t x, y;             /* columns */
-    yk_option_values values; /* of the rows */
-    unsigned panel, scaling; /* options (bits); scaling: by workers, if runs mix threads and processes */
+    size_t *run;                 /* [rows] */
+    size_t x, y;                 /* columns */
+    yk_option_set lines, panels; /* panels: some of `lines` */
 } layout;
 
 static double number(const layout *l, size_t row, size_t column)
@@ -20,52 +20,57 @@ static double number(const layout *l, size_t row, size_t column)
 
 static const yk_facts *facts_of(const layout *l, size_t row)
 {
-    return &l->c->facts[l->t->run[row]];
+    return &l->c->facts[l->run[row]];
+}
+
+static bool same(const layout *l, size_t a, size_t b, yk_option_set which)
+{
+    return yk__options_same(l->c, l->run[a], l->run[b], which);
 }
 
 /* The first row with the same values of some options. */
-static size_t first_like(const layout *l, size_t row, unsigned mask)
+static size_t first_like(const layout *l, size_t row, yk_option_set which)
 {
     size_t r = 0;
-    while (!yk__options_same(&l->values, r, row, mask))
+    while (!same(l, r, row, which))
         r++;
     return r;
 }
 
-static bool name_lines(layout *l, bool lr)
+/* The learning rate may change with x. If it does not, it distinguishes lines, too. With threads and processes, there is a line for
+ * each way to add workers. */
+static yk_status lay_out(layout *l)
 {
-    const yk_table *t = l->t;
-    yk_option_values *o = &l->values;
-    const bool scaling = l->c->mixed && !strcmp(t->id, "workers"); /* a line for each way to add workers */
-    free(o->item);
-    if (yk__options_init(l->c, t->rows, o))
-        return false;
-    for (size_t r = 0; r < t->rows; r++)
-        o->item[r].run = (size_t)t->run[r];
-    for (size_t k = 0; k < l->x && o->options < YK_MAX_LABEL_OPTIONS - 1; k++)
-        if (lr || strcmp(t->column[k].title, "lr"))
-            yk__options_add(o, t->column[k].title);
-    l->scaling = scaling ? 1u << o->options : 0;
-    if (scaling)
-        yk__options_add(o, "scaling");
-    l->panel = yk__options_for_panels(o);
-    for (size_t r = 0, lines = 0; r < t->rows; r++) {
-        const size_t first = first_like(l, r, ~l->panel);
-        o->item[r].line = first < r ? o->item[first].line : lines++;
-    }
-    return true;
+    const size_t rows = l->t->rows;
+    const yk_option_set lr = yk__options_in(l->c, (const char *const[]){"lr", NULL});
+    yk_option_set before = 0;
+    l->run = calloc(rows, sizeof *l->run);
+    if (!l->run)
+        return yk_fail_memory(rows * sizeof *l->run, "a figure");
+    for (size_t r = 0; r < rows; r++)
+        l->run[r] = (size_t)l->t->run[r];
+    for (size_t k = 0; k < l->x; k++)
+        before |= yk__options_in(l->c, (const char *const[]){l->t->column[k].title, NULL});
+    l->lines = before & ~lr;
+    if (l->c->mixed && !strcmp(l->t->id, "workers"))
+        l->lines |= YK_SCALING;
+    bool clash = false;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t q = 0; q < r; q++)
+            clash |= same(l, q, r, l->lines) && number(l, q, l->x) == number(l, r, l->x);
+    l->lines |= clash ? before : 0;
+    return yk__options_for_panels(l->c, l->run, rows, l->lines, &l->panels);
 }
 
-/* The learning rate may change with x. If it does not, it distinguishes lines, too. */
-static bool lay_out(layout *l)
+/* Lines of different panels have the same color if they differ in nothing else. */
+static int color_of(const layout *l, size_t row)
 {
-    bool same = false;
-    if (!name_lines(l, false))
-        return false;
-    for (size_t r = 0; r < l->t->rows; r++)
-        for (size_t q = 0; q < r; q++)
-            same |= yk__options_same(&l->values, q, r, ~0u) && number(l, q, l->x) == number(l, r, l->x);
-    return !same || name_lines(l, true);
+    const yk_option_set which = l->lines & ~l->panels;
+    const size_t first = first_like(l, row, which);
+    int color = 0;
+    for (size_t r = 0; r < first; r++)
+        color += first_like(l, r, which) == r;
+    return color;
 }
 
 /* A run of one process is the first point of the line of more processes like it, too: a row of that line; SIZE_MAX: none. */
@@ -73,10 +78,10 @@ static size_t find_also(const layout *l, size_t r)
 {
     const yk_facts *f = facts_of(l, r);
     size_t also = SIZE_MAX;
-    for (size_t q = 0; l->scaling && f->processes == 1.0 && q < l->t->rows; q++) {
+    for (size_t q = 0; l->lines & YK_SCALING && f->processes == 1.0 && q < l->t->rows; q++) {
         const yk_facts *other = facts_of(l, q);
         if (other->processes > 1.0 && other->workers / other->processes == f->workers &&
-            yk__options_same(&l->values, q, r, ~l->scaling))
+            same(l, q, r, l->lines & ~YK_SCALING))
             also = q;
     }
     return also;
@@ -87,7 +92,7 @@ static bool is_alone(const layout *l, size_t r)
 {
     size_t n = 0;
     for (size_t q = 0; q < l->t->rows; q++)
-        n += yk__options_same(&l->values, q, r, ~0u);
+        n += same(l, q, r, l->lines);
     return n == 1;
 }
 
@@ -107,15 +112,15 @@ typedef struct {
     yk_unit unit;
 } plot;
 
-/* Adds row r to the line of row `of`. Lines of different panels have the same color if they differ in nothing else. */
+/* Adds row r to the line of row `of`. */
 static void add_point(const layout *l, size_t r, size_t of, const char *name, yk_figure *f)
 {
-    const int color = (int)l->values.item[of].line;
+    const int color = color_of(l, of);
     size_t k = 0;
     char label[YK_LABEL_SIZE];
     while (k < f->n && f->series[k].color != color)
         k++;
-    yk__options_join(&l->values, of, ~l->panel, label);
+    yk__options_join(l->c, l->run[of], l->lines & ~l->panels, label);
     yk_series *s = k < f->n ? &f->series[k] : yk__series_add(f, *label ? label : name, -1);
     s->color = color;
     s->dots = s->bars = true;
@@ -128,7 +133,7 @@ static void add_point(const layout *l, size_t r, size_t of, const char *name, yk
 static void make_panel(const layout *l, const plot *q, size_t panel, yk_figures *fs)
 {
     char name[YK_LABEL_SIZE];
-    yk__options_join(&l->values, panel, l->panel, name);
+    yk__options_join(l->c, l->run[panel], l->panels, name);
     yk_figure *f = yk__figure_add(fs, q->title, name, NULL);
     f->x_unit = YK_UNIT_INTEGER;
     f->x_title = q->x;
@@ -137,9 +142,9 @@ static void make_panel(const layout *l, const plot *q, size_t panel, yk_figures 
     f->from_zero = q->unit != YK_UNIT_PERCENT_EXACT;
     for (size_t r = 0; r < l->t->rows; r++) {
         const size_t also = find_also(l, r);
-        if (first_like(l, r, l->panel) == panel && (also == SIZE_MAX || !is_alone(l, r)))
+        if (first_like(l, r, l->panels) == panel && (also == SIZE_MAX || !is_alone(l, r)))
             add_point(l, r, r, q->y, f);
-        if (also != SIZE_MAX && first_like(l, also, l->panel) == panel)
+        if (also != SIZE_MAX && first_like(l, also, l->panels) == panel)
             add_point(l, r, also, q->y, f);
     }
     if (q->unit == YK_UNIT_TIMES && f->n)
@@ -161,13 +166,12 @@ void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
         if (!l.t || (l.x = yk_table_find(l.t, q->x)) == l.t->columns ||
             (l.y = yk_table_find(l.t, q->y)) == l.t->columns)
             continue;
-        const bool known = lay_out(&l);
-        if (!known && !fs->status)
-            fs->status = YK_ESYSTEM;
-        for (size_t r = 0; known && r < l.t->rows; r++)
-            if (first_like(&l, r, l.panel) == r)
+        const yk_status st = lay_out(&l);
+        fs->status = fs->status ? fs->status : st;
+        for (size_t r = 0; !st && r < l.t->rows; r++)
+            if (first_like(&l, r, l.panels) == r)
                 make_panel(&l, q, r, fs);
         yk__figures_share_y(fs, first);
-        free(l.values.item);
+        free(l.run);
     }
 }

@@ -2,56 +2,31 @@
  * which they differ, and nothing else; and which of them share a plot. */
 #include "report/compare.h"
 
+#include "config/option.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-static char *key_of(const yk_compare *c, size_t run, int which)
-{
-    /* people often change the learning rate together with the batch */
-    static const char *const except[YK_KEYS][5] = {{NULL},
-                                                   {"batch", "lr", NULL},
-                                                   {"workers", "processes", "lr", NULL},
-                                                   {"mode", "servers", NULL},
-                                                   {"workers", "processes", "lr", "mode", NULL}};
-    return yk_run_key(&c->run[run], &c->facts[run], except[which]);
-}
-
 yk_status yk__groups_make(yk_compare *c)
 {
-    size_t *of = c->group_of = calloc(c->n, sizeof *of);
+    size_t *of = c->group_of = calloc(c->n, sizeof *of), at = 0;
     c->group = calloc(c->n, sizeof *c->group);
     c->members = calloc(c->n, sizeof *c->members);
-    yk_status st =
-        of && c->group && c->members ? YK_OK : yk_fail_memory(c->n * sizeof *c->group, "groups of runs");
-    for (size_t i = 0; !st && i < c->n; i++) {
-        char *key = key_of(c, i, YK_KEY_ALL);
-        size_t g = 0;
-        if (!key) {
-            st = YK_ESYSTEM;
-            break;
-        }
-        while (g < c->groups && strcmp(c->group[g].key[YK_KEY_ALL], key))
-            g++;
-        of[i] = g;
-        c->group[g].n++;
-        if (g < c->groups) {
-            free(key);
-            continue;
-        }
-        c->groups++;
-        c->group[g].key[YK_KEY_ALL] = key;
-        for (int k = 1; !st && k < YK_KEYS; k++)
-            if (!(c->group[g].key[k] = key_of(c, i, k)))
-                st = YK_ESYSTEM;
+    if (!of || !c->group || !c->members)
+        return yk_fail_memory(c->n * sizeof *c->group, "groups of runs");
+    for (size_t i = 0; i < c->n; i++) {
+        while (of[i] < c->groups && !yk__options_same(c, c->members[of[i]], i, c->identity))
+            of[i]++;
+        if (of[i] == c->groups)
+            c->members[c->groups++] = i; /* for now, the first run of each group */
+        c->group[of[i]].n++;
     }
-    size_t at = 0;
-    for (size_t g = 0; !st && g < c->groups; g++) {
+    for (size_t g = 0; g < c->groups; g++) {
         c->group[g].run = c->members + at;
         for (size_t i = 0; i < c->n; i++)
             if (of[i] == g)
                 c->members[at++] = i;
     }
-    return st;
+    return YK_OK;
 }
 
 bool yk__all_failed(const yk_compare *c, const yk_config_group *g)
@@ -127,47 +102,140 @@ void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
 
 /* ---- options ---- */
 
-void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
+const char *const yk__batch_options[] = {"batch", "lr", NULL}, *const yk__worker_options[] = {
+                                                                   "workers", "processes", "lr", NULL};
+
+static void mode_text(const yk_facts *f, char *out)
 {
-    const yk_facts *f = &c->facts[i];
-    const char *s = yk_run_get(&c->run[i], name);
+    const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
+    if (f->staleness_by_group)
+        snprintf(out, YK_OPTION_SIZE, "%s stale %s", f->mode, f->staleness_by_group);
+    else if (!sync && f->staleness > 0.0)
+        snprintf(out, YK_OPTION_SIZE, "stale %.0f", f->staleness);
+    else
+        snprintf(out, YK_OPTION_SIZE, "%s", sync ? "sync" : f->mode);
+}
+
+static void scaling_text(const yk_facts *f, char *out)
+{
     const double each = f->workers / f->processes;
-    if (yk_facts_option(f, name, 6, out))
-        return;
-    if (strcmp(name, "scaling"))
-        snprintf(out, YK_OPTION_SIZE, "%s", s ? s : "");
-    else if (f->processes == 1.0)
+    if (f->processes == 1.0)
         snprintf(out, YK_OPTION_SIZE, "threads of 1 process");
     else
         snprintf(out, YK_OPTION_SIZE, "%.4g worker%s per process", each, each == 1.0 ? "" : "s");
 }
 
-static bool varies(const yk_compare *c, const char *name)
+void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
 {
-    char first[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
-    yk_option_text(c, 0, name, first);
-    for (size_t i = 1; i < c->n; i++) {
-        yk_option_text(c, i, name, other);
-        if (strcmp(first, other))
-            return true;
-    }
-    return false;
+    const yk_facts *f = &c->facts[i];
+    const char *set = yk_run_get(&c->run[i], name);
+    const struct {
+        const char *name, *text;
+        double number;
+    } known[] = {{"model", f->model, NAN},
+                 {"data", f->data, NAN},
+                 {"optimizer", f->optimizer, NAN},
+                 {"workers", NULL, f->workers},
+                 {"processes", NULL, f->processes},
+                 {"servers", NULL, f->servers},
+                 {"threads", NULL, f->threads},
+                 {"batch", NULL, f->batch},
+                 {"lr", NULL, f->lr},
+                 {"seed", NULL, f->seed}};
+    enum { KNOWN = sizeof known / sizeof *known };
+    size_t k = 0;
+    while (k < KNOWN && strcmp(name, known[k].name))
+        k++;
+    const bool number = k < KNOWN && !known[k].text && !(set && strchr(set, '=')); /* '=': values by group */
+    *out = 0;
+    if (!strcmp(name, "mode"))
+        mode_text(f, out);
+    else if (!strcmp(name, "scaling"))
+        scaling_text(f, out);
+    else if (!number)
+        snprintf(out, YK_OPTION_SIZE, "%s", k < KNOWN && known[k].text ? known[k].text : set ? set : "");
+    else if (isfinite(known[k].number))
+        snprintf(out, YK_OPTION_SIZE, "%.6g", known[k].number);
 }
 
-void yk__find_varying(yk_compare *c)
+/* Finds the values of option k; returns whether they differ. text: [n], overwritten. */
+static bool find_values(yk_compare *c, size_t k, const char *name, char (*text)[YK_OPTION_SIZE])
 {
-    const size_t max = sizeof c->varying / sizeof *c->varying - 1;
-    size_t n = 0;
-    for (const char *const *name = yk_usual_options; *name; name++)
-        if (varies(c, *name))
-            c->varying[n++] = *name;
+    bool differ = false;
+    c->varying[k] = name;
+    for (size_t i = 0; i < c->n; i++) {
+        size_t first = 0;
+        yk_option_text(c, i, name, text[i]);
+        while (strcmp(text[first], text[i]))
+            first++;
+        c->value[i][k] = first;
+        differ |= first > 0;
+    }
+    return differ;
+}
+
+/* Whether runs that differ in this option are different configurations. Unknown options (of other versions) count. Options
+ * that determine the mode do not: it is an option itself. */
+static bool changes_results(const char *option)
+{
+    const yk_option *o = yk_option_find(option);
+    return !o || (o->flags & (YK_OPT_CHANGES_RESULTS | YK_OPT_SETS_MODE)) == YK_OPT_CHANGES_RESULTS;
+}
+
+/* Whether runs that differ only in this option are repeats. */
+static bool varies_in_repeats(const char *option)
+{
+    const yk_option *o = yk_option_find(option);
+    return o && o->flags & YK_OPT_VARIES_IN_REPEATS;
+}
+
+yk_status yk__find_varying(yk_compare *c)
+{
+    static const char *const usual[] = {"model",  "data",      "mode",    "servers",   "workers",
+                                        "batch",  "processes", "threads", "optimizer", "lr",
+                                        "epochs", "steps",     "seed",    NULL};
+    char(*text)[YK_OPTION_SIZE] = calloc(c->n, sizeof *text);
+    c->value = calloc(c->n, sizeof *c->value);
+    if (!text || !c->value) {
+        free(text);
+        return yk_fail_memory(c->n * (sizeof *text + sizeof *c->value), "the options of runs");
+    }
+    for (const char *const *name = usual; *name; name++)
+        c->options += find_values(c, c->options, *name, text);
     for (size_t i = 0; i < c->n; i++)
-        for (size_t o = 0; o < c->run[i].options && n < max; o++) {
+        for (size_t o = 0; o < c->run[i].options && c->options < YK_MAX_VARYING; o++) {
             const char *name = c->run[i].option[o].name;
-            if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) &&
-                !yk_is_listed(name, c->varying) && varies(c, name))
-                c->varying[n++] = name;
+            c->varying[c->options] = NULL;
+            if (changes_results(name) && !yk_is_listed(name, usual) && !yk_is_listed(name, c->varying))
+                c->options += find_values(c, c->options, name, text);
         }
+    c->varying[c->options] = NULL;
+    (void)find_values(c, YK_MAX_VARYING, "scaling", text);
+    for (size_t k = 0; k < c->options; k++)
+        c->identity |= (yk_option_set)!varies_in_repeats(c->varying[k]) << k;
+    free(text);
+    return YK_OK;
+}
+
+yk_option_set yk__options_in(const yk_compare *c, const char *const *list)
+{
+    yk_option_set found = 0;
+    for (size_t k = 0; k < c->options; k++)
+        found |= (yk_option_set)yk_is_listed(c->varying[k], list) << k;
+    return found & c->identity;
+}
+
+yk_option_set yk__options_except(const yk_compare *c, const char *const *list)
+{
+    return c->identity & ~yk__options_in(c, list);
+}
+
+bool yk__options_same(const yk_compare *c, size_t a, size_t b, yk_option_set which)
+{
+    for (size_t k = 0; which >> k; k++)
+        if (which >> k & 1 && c->value[a][k] != c->value[b][k])
+            return false;
+    return true;
 }
 
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
@@ -189,119 +257,86 @@ void yk__option_phrase(const char *name, const char *value, char *out, size_t si
     snprintf(out, size, "%s %s", name, *value ? value : "default");
 }
 
-/* ---- items and their options ---- */
-
-yk_status yk__options_init(const yk_compare *c, size_t items, yk_option_values *out)
-{
-    *out = (yk_option_values){.compare = c, .items = items, .item = calloc(items, sizeof *out->item)};
-    return out->item ? YK_OK : yk_fail_memory(items * sizeof *out->item, "the names of runs");
-}
-
-bool yk__options_same(const yk_option_values *o, size_t a, size_t b, unsigned mask)
-{
-    for (size_t k = 0; k < o->options; k++)
-        if (mask >> k & 1 && o->item[a].value[k] != o->item[b].value[k])
-            return false;
-    return true;
-}
-
-size_t yk__options_add(yk_option_values *o, const char *name)
-{
-    const size_t k = o->options++;
-    size_t different = 0;
-    o->name[k] = name;
-    for (size_t i = 0; i < o->items; i++) {
-        char text[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
-        size_t first = 0, whole = 0;
-        yk_option_text(o->compare, o->item[i].run, name, text);
-        for (; first < i; first++) {
-            if (o->item[first].value[k] != first)
-                continue; /* an earlier item has this value */
-            yk_option_text(o->compare, o->item[first].run, name, other);
-            if (!strcmp(text, other))
-                break;
-        }
-        o->item[i].value[k] = first;
-        while (whole < i && !yk__options_same(o, whole, i, ~0u))
-            whole++;
-        o->item[i].whole = whole;
-        different += whole == i;
-    }
-    return different;
-}
-
-void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out)
+void yk__options_join(const yk_compare *c, size_t run, yk_option_set which, char *out)
 {
     size_t n = 0;
     *out = 0;
-    for (size_t k = 0; k < o->options && n < YK_LABEL_SIZE; k++) {
+    for (size_t k = 0; which >> k && n < YK_LABEL_SIZE; k++) {
         char value[YK_OPTION_SIZE], text[YK_LABEL_SIZE];
-        if (!(mask >> k & 1))
+        if (!(which >> k & 1))
             continue;
-        yk_option_text(o->compare, o->item[item].run, o->name[k], value);
-        yk__option_phrase(o->name[k], value, text, sizeof text);
+        yk_option_text(c, run, c->varying[k], value);
+        yk__option_phrase(c->varying[k], value, text, sizeof text);
         n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
     }
 }
 
-/* The number of classes into which the options in `mask` divide the items, and the size of the largest. */
-static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_out)
+/* ---- panels ---- */
+
+/* The number of classes into which these options divide the runs, and the size of the largest. */
+static size_t classes(const yk_compare *c, const size_t *run, size_t n, yk_option_set which,
+                      size_t *largest_out)
 {
-    size_t n = 0, largest = 0;
-    for (size_t g = 0; g < o->items; g++) {
+    size_t found = 0;
+    *largest_out = 0;
+    for (size_t i = 0; i < n; i++) {
         size_t size = 0;
         bool first = true;
-        for (size_t k = 0; k < o->items; k++)
-            if (o->item[k].whole == k && yk__options_same(o, g, k, mask)) {
-                first &= k >= g;
+        for (size_t k = 0; k < n; k++)
+            if (yk__options_same(c, run[i], run[k], which)) {
+                first &= k >= i;
                 size++;
             }
-        n += first;
-        largest = size > largest ? size : largest;
+        found += first;
+        *largest_out = size > *largest_out ? size : *largest_out;
     }
-    *largest_out = largest;
-    return n;
+    return found;
 }
 
-unsigned yk__options_for_panels(const yk_option_values *o)
+yk_status yk__options_for_panels(const yk_compare *c, const size_t *run, size_t n, yk_option_set which,
+                                 yk_option_set *out)
 {
     static const char *const separate[] = {"model", "data", NULL}; /* their losses cannot be compared */
-    unsigned best = 0, required = 0;
-    size_t fewest = SIZE_MAX, largest;
-    classes(o, 0, &largest);
-    if (largest <= YK_MAX_CURVES)
-        return 0;
-    for (size_t k = 0; k < o->options; k++)
-        required |= (unsigned)yk_is_listed(o->name[k], separate) << k;
-    for (unsigned mask = 1; mask < 1u << o->options; mask++) {
-        if ((mask & required) != required)
-            continue;
-        const size_t n = classes(o, mask, &largest);
-        if (largest <= YK_MAX_CURVES && n <= fewest) /* prefers later options: batch over mode or workers */
-            fewest = n, best = mask;
+    const yk_option_set required = which & yk__options_in(c, separate);
+    size_t fewest = SIZE_MAX, largest, different = 0, *one = calloc(n + 1, sizeof *one);
+    *out = 0;
+    if (!one)
+        return yk_fail_memory(n * sizeof *one, "the panels of a plot");
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < different && !yk__options_same(c, one[k], run[i], which))
+            k++;
+        one[k] = run[i];
+        different += k == different;
     }
-    return best;
+    /* all subsets of `which`, in ascending order */
+    for (yk_option_set some = 0; different > YK_MAX_CURVES && (some = (some - which) & which);) {
+        if ((some & required) != required)
+            continue;
+        const size_t found = classes(c, one, different, some, &largest);
+        if (largest <= YK_MAX_CURVES &&
+            found <= fewest) /* prefers later options: batch over mode or workers */
+            fewest = found, *out = some;
+    }
+    free(one);
+    return YK_OK;
 }
 
 /* ---- labels ---- */
 
 /* An option that follows from the others before it (the learning rate that changes with the batch, the number of
  * processes) tells nothing new. */
-static void find_label_options(const yk_compare *c, yk_option_values *o)
+static void find_label_options(yk_compare *c)
 {
-    static const char *const first[] = {"model", "data", "mode", "servers", "workers", "batch", NULL};
-    const char *all[64];
-    size_t n = 0, before = 1;
-    for (const char *const *name = first; *name; name++)
-        if (yk_is_listed(*name, c->varying))
-            all[n++] = *name;
-    for (const char *const *name = c->varying; *name; name++)
-        if (!yk_is_listed(*name, first) && !yk__varies_in_repeats(*name))
-            all[n++] = *name;
-    for (size_t k = 0; k < n && o->options < YK_MAX_LABEL_OPTIONS; k++) {
-        const size_t now = yk__options_add(o, all[k]);
-        o->options -= now == before;
+    size_t before = 1, largest;
+    for (size_t k = 0, n = 0; k < c->options && n < YK_MAX_LABEL_OPTIONS; k++) {
+        const yk_option_set with = c->in_labels | (c->identity & (yk_option_set)1 << k);
+        const size_t now = classes(c, c->members, c->n, with, &largest);
+        if (now == before)
+            continue;
+        c->in_labels = with;
         before = now;
+        n++;
     }
 }
 
@@ -339,21 +374,16 @@ yk_status yk__labels_make(yk_compare *c)
     c->line = calloc(c->groups, sizeof *c->line);
     if (!c->label || !c->panel || !c->line)
         return yk_fail_memory(c->n * 3 * YK_LABEL_SIZE, "the names of runs");
-    yk_option_values o;
-    if (yk__options_init(c, c->groups, &o))
-        return YK_ESYSTEM;
-    for (size_t g = 0; g < c->groups; g++)
-        o.item[g].run = c->group[g].run[0];
-    find_label_options(c, &o);
-    memcpy(c->label_option, o.name, o.options * sizeof *o.name);
+    yk_option_set panels;
+    find_label_options(c);
+    const yk_status st = yk__options_for_panels(c, c->members, c->n, c->in_labels, &panels);
     const bool names = yk__shows_names(c);
-    const unsigned panels = yk__options_for_panels(&o);
-    for (size_t g = 0; g < c->groups; g++) {
+    for (size_t g = 0; !st && g < c->groups; g++) {
         yk_config_group *group = &c->group[g];
         char panel[YK_LABEL_SIZE], line[YK_LABEL_SIZE];
-        yk__options_join(&o, g, ~0u, group->label);
-        yk__options_join(&o, g, panels, panel);
-        yk__options_join(&o, g, ~panels, line);
+        yk__options_join(c, group->run[0], c->in_labels, group->label);
+        yk__options_join(c, group->run[0], panels, panel);
+        yk__options_join(c, group->run[0], c->in_labels & ~panels, line);
         if (!*group->label || names)
             snprintf(group->label, YK_LABEL_SIZE, "%.127s", c->run[group->run[0]].name);
         /* no known option distinguishes them: YK_MAX_CURVES per panel */
@@ -363,6 +393,5 @@ yk_status yk__labels_make(yk_compare *c)
         group->line = index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
     }
     label_runs(c);
-    free(o.item);
-    return YK_OK;
+    return st;
 }

@@ -6,15 +6,9 @@
 
 enum { MAX_HOSTS = 256, MAX_TO = 24 };
 
-/* A column, and its name in an element of "hosts" or "processes" in summary.json. */
-typedef struct {
-    yk_column column;
-    const char *name;
-} quantity;
-
 /* ---- what they are ---- */
 
-static const quantity machine[] = {
+static const yk__member machine[] = {
     {{"host", .words = true}, "host"},
     {{"CPU", .words = true}, "cpu"},
     {{"cores", "processors of the host", YK_UNIT_INTEGER}, "cores"},
@@ -61,18 +55,14 @@ void yk__fill_machines(const yk_compare *c, const yk__table_kind *kind, yk_table
             if (r < t->rows)
                 continue;
             yk_table_row(t, -1);
-            for (size_t k = 0; k < MACHINE; k++)
-                if (machine[k].column.words)
-                    yk_table_text(t, yk_string_at(host, machine[k].name));
-                else
-                    yk_table_number(t, yk_number_at(host, machine[k].name), NAN);
+            yk__put_members(t, machine, MACHINE, host);
         }
     }
 }
 
 /* ---- what the runs used of them ---- */
 
-static const quantity used[] = {
+static const yk__member used[] = {
     {{"CPU", "mean number of busy cores", YK_UNIT_CORES}, "cpu_mean"},
     {{"CPU peak", NULL, YK_UNIT_CORES}, "cpu_peak"},
     {{"memory", "mean", YK_UNIT_BYTES}, "rss_mean"},
@@ -91,11 +81,11 @@ enum { USED = sizeof used / sizeof *used };
 static double used_of(const yk_run *r, const char *host, const char *name)
 {
     double sum = NAN, longest = 0.0;
-    const json_t *all = yk_value_at(r->summary, "processes"), *p;
+    const json_t *p;
     const bool peak = strstr(name, "peak"), traffic = strstr(name, "sent") || strstr(name, "received");
     size_t i;
-    json_array_foreach(all, i, p) longest = fmax(longest, yk_number_at(p, "seconds"));
-    json_array_foreach(all, i, p)
+    json_array_foreach(r->processes, i, p) longest = fmax(longest, yk_number_at(p, "seconds"));
+    json_array_foreach(r->processes, i, p)
     {
         const char *here = yk_string_at(p, "host");
         const double x = yk_number_at(p, name), seconds = yk_number_at(p, "seconds");
@@ -128,7 +118,7 @@ static void list_hosts(const yk_run *r, const char **host, size_t *n)
 {
     const json_t *p;
     size_t k;
-    json_array_foreach(yk_value_at(r->summary, "processes"), k, p)
+    json_array_foreach(r->processes, k, p)
     {
         const char *name = yk_string_at(p, "host");
         if (name && *n < MAX_HOSTS && !yk_is_listed(name, host)) {

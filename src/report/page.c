@@ -101,28 +101,27 @@ static void page_legend(const yk_compare *c, yk_text *out)
 }
 
 /* The legend of a figure whose lines are not runs. */
-static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
+static void own_legend(const yk_figure *f, yk_text *out)
 {
-    const bool lines = f->kind == YK_LINES, of_runs = lines ? f->run < 0 && !f->x_title : c->groups < 2;
-    if (f->kind != YK_BARS && of_runs)
-        return;
-    yk_text_add(out, yk_figure_entries(f) ? "<ul class=\"legend\">" : "");
-    for (size_t i = 0; i < yk_figure_entries(f); i++) {
+    const bool lines = f->kind == YK_LINES;
+    const size_t n = lines && f->run < 0 && !f->x_title ? 0 : yk_figure_entries(f);
+    yk_text_add(out, n ? "<ul class=\"legend\">" : "");
+    for (size_t i = 0; i < n; i++) {
         char class[16];
         const char *name = yk_figure_entry(f, i, class);
         if (name)
             yk_html(out, "<li><i class=\"k %s%s\"></i>%s</li>", lines ? "" : "b ", class, name);
     }
-    yk_text_add(out, yk_figure_entries(f) ? "</ul>" : "");
+    yk_text_add(out, n ? "</ul>" : "");
 }
 
-static void page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out)
+static void page_figure(const yk_figure *f, const char *caption, yk_text *out)
 {
     yk_html(out,
             "<figure id=\"figure-%s\"><figcaption><h3>%s</h3><button class=\"csv\" type=\"button\" "
             "data-f=\"%s\">CSV</button>",
             f->id, caption, f->id);
-    own_legend(f, c, out);
+    own_legend(f, out);
     yk_text_add(out, "</figcaption>");
     for (int x = 0; x < yk_figure_drawings(f); x++)
         yk_figure_draw(f, (yk_x)x, YK_DRAW_PAGE, out);
@@ -314,7 +313,7 @@ static size_t run_figures(const yk_page *p, size_t i, const char *section, yk_te
             continue;
         snprintf(caption, sizeof caption, "%s%s%s", f->title, *f->panel ? ": " : "", f->panel);
         yk_text_add(out, shown++ ? "" : "<div class=\"figures\">");
-        page_figure(f, caption, p->compare, out);
+        page_figure(f, caption, out);
     }
     yk_text_add(out, shown ? "</div>" : "");
     return shown;
@@ -594,7 +593,7 @@ static void show_figures(const yk_page *p, const char *section, const char *clas
                                                        : " small");
         }
         before = title;
-        page_figure(f, *f->panel ? f->panel : f->title, p->compare, out);
+        page_figure(f, *f->panel ? f->panel : f->title, out);
     }
     yk_text_add(out, before ? "</div>\n" : "");
 }

@@ -52,22 +52,20 @@ static double text_width(const char *s)
 
 size_t yk_figure_entries(const yk_figure *f)
 {
-    const bool none = f->kind == YK_MATRIX || (f->kind == YK_LINES && f->n < 2);
-    return f->kind == YK_BARS ? YK_PHASES : none ? 0 : f->n;
+    return f->kind == YK_BARS ? YK_PHASES : f->kind == YK_LINES && f->n > 1 ? f->n : 0;
 }
 
 const char *yk_figure_entry(const yk_figure *f, size_t i, char *class)
 {
-    bool any = f->kind != YK_BARS;
-    for (size_t k = 0; !any && k < f->n; k++)
-        any = i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
-    if (f->kind == YK_LINES)
+    if (f->kind == YK_LINES) {
         series_class(&f->series[i], class);
-    else if (f->kind == YK_BARS)
-        snprintf(class, 16, "p%d", (int)i);
-    else
-        snprintf(class, 16, "f%d", f->series[i].color % YK_COLORS);
-    return !any ? NULL : f->kind == YK_BARS ? yk_stacked[i].text : f->series[i].name;
+        return f->series[i].name;
+    }
+    bool any = false;
+    for (size_t k = 0; k < f->n; k++)
+        any |= i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
+    snprintf(class, 16, "p%d", (int)i);
+    return any ? yk_stacked[i].text : NULL;
 }
 
 /* The legend, in columns as wide as the longest entry; returns its height. out NULL: only measures it. */
@@ -460,44 +458,6 @@ static void draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
     }
 }
 
-static void draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
-{
-    const box b = plot_box;
-    size_t buckets = 1, shown = f->n < 24 ? f->n : 24; /* more bars would be too thin */
-    for (size_t i = 0; i < f->n; i++)
-        buckets = f->series[i].n > buckets ? f->series[i].n : buckets;
-    yk_axis y = yk_figure_y_axis(f);
-    draw_open(f, " data-bars=\"1\"", YK__HEIGHT, how, out);
-    draw_y(&y, &b, out);
-    double wide = b.width / (double)buckets, thin = wide * 0.8 / (double)shown;
-    for (size_t k = 0; k < buckets; k++) {
-        char name[YK_BUCKET_SIZE];
-        yk_bucket_text(k, name);
-        /* every other label, or they would overlap */
-        bool crowded = buckets > 9 && k % 2;
-        if (!crowded)
-            yk_text_print(out, "<text class=\"m\" x=\"%.1f\" y=\"%.0f\">%s</text>",
-                          b.left + wide * ((double)k + 0.5), b.top + b.height + 17.0, name);
-        for (size_t i = 0; i < shown; i++) {
-            const yk_series *s = &f->series[i];
-            double part = k < s->n ? s->point[k].y : 0.0, high = b.height * yk_axis_at(&y, part);
-            if (part <= 0.0)
-                continue;
-            high = high < 0.8 ? 0.8 : high;
-            yk_html(
-                out,
-                "<g class=\"s\" data-r=\"%d\"><rect class=\"bar f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" "
-                "height=\"%.1f\"><title>%s: %.2f %% of the updates, staleness %s</title></rect></g>",
-                s->run, s->color % YK_COLORS, b.left + wide * ((double)k + 0.1) + thin * (double)i,
-                b.top + b.height - high, thin > 3.0 ? thin - 1.0 : thin, high, s->name, 100.0 * part, name);
-        }
-    }
-    yk_text_print(out,
-                  "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/><text class=\"m\" x=\"%.0f\" "
-                  "y=\"%.0f\">updates by other workers between read and write</text>",
-                  b.left, b.top + b.height, b.width, b.left + b.width / 2.0, b.top + b.height + 34.0);
-}
-
 /* The name of a row in at most this width. */
 static void draw_name(const char *class, double x, double y, const char *name, double width, yk_text *out)
 {
@@ -506,21 +466,37 @@ static void draw_name(const char *class, double x, double y, const char *name, d
     yk_html(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", class, x, y, text);
 }
 
+static const char *column_name(const yk_figure *f, size_t k, char *bucket /* [YK_BUCKET_SIZE] */)
+{
+    yk_bucket_text(k, bucket);
+    return f->kind == YK_MATRIX ? f->series[k].name : bucket;
+}
+
 /* The color is the share of the row: correct predictions blue, wrong ones orange. */
 static void draw_cell(const yk_figure *f, size_t row, size_t column, const box *at, double share,
                       yk_text *out)
 {
-    const double value = f->series[row].point[column].y;
-    char text[32];
-    snprintf(text, sizeof text, "%.7g", value);
+    const bool counts = f->kind == YK_MATRIX;
+    char text[32], bucket[YK_BUCKET_SIZE];
+    const char *name = column_name(f, column, bucket);
+    snprintf(text, sizeof text, counts ? "%.7g" : "%.0f %%",
+             f->series[row].point[column].y * (counts ? 1.0 : 100.0));
     const bool fits = 7.4 * (double)strlen(text) < at->width && at->height > 14.0;
-    if (value > 0.0)
+    if (share > 0.0) {
         yk_html(out,
                 "<rect class=\"bar f%d\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-                "height=\"%.1f\"><title>label %s, prediction %s: %s (%.1f %% of the label)</title></rect>",
-                row != column, 0.05 + 0.95 * share, at->left, at->top, at->width - 1.0, at->height - 1.0,
-                f->series[row].name, f->series[column].name, text, 100.0 * share);
-    if (fits)
+                "height=\"%.1f\"><title>",
+                counts && row != column, 0.05 + 0.95 * share, at->left, at->top, at->width - 1.0,
+                at->height - 1.0);
+        if (counts)
+            yk_html(out, "label %s, prediction %s: %s (%.1f %% of the label)", f->series[row].name, name,
+                    text, 100.0 * share);
+        else
+            yk_html(out, "%s: %.2f %% of the updates, staleness %s", f->series[row].name, 100.0 * share,
+                    name);
+        yk_text_add(out, "</title></rect>");
+    }
+    if (fits && (share > 0.0 || counts))
         yk_text_print(out, "<text class=\"m%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", share > 0.5 ? " on" : "",
                       at->left + at->width / 2.0, at->top + at->height / 2.0 + 4.0, text);
 }
@@ -528,26 +504,33 @@ static void draw_cell(const yk_figure *f, size_t row, size_t column, const box *
 static void draw_matrix(const yk_figure *f, yk_draw how, yk_text *out)
 {
     enum { HEAD = 40, MAX_WIDTH = 120, MAX_HEIGHT = 40 };
-    const double n = (double)f->n;
-    double longest = 0.0;
-    for (size_t i = 0; i < f->n; i++)
+    const bool counts = f->kind == YK_MATRIX;
+    double longest = 0.0, n = 0.0;
+    for (size_t i = 0; i < f->n; i++) {
         longest = fmax(longest, (double)strlen(f->series[i].name));
+        n = fmax(n, (double)f->series[i].n);
+    }
     const double left = fmin(fmax(8.4 * longest, 40.0), 130.0) + 16.0;
-    const double width = fmin((YK__WIDTH - RIGHT - left) / n, MAX_WIDTH), height = fmin(width, MAX_HEIGHT);
+    const double width = fmin((YK__WIDTH - RIGHT - left) / n, MAX_WIDTH),
+                 height = counts ? fmin(width, MAX_HEIGHT) : 26.0;
     const size_t every = width < 22.0 ? 5 : 1; /* labels would overlap */
-    draw_open(f, " data-bars=\"1\"", HEAD + height * n + 6.0, how, out);
-    draw_name("e", left - 8.0, HEAD - 7.0, "label", left, out);
-    draw_name("m", left + width * n / 2.0, 12.0, f->x_title, 200.0, out);
+    draw_open(f, " data-bars=\"1\"", HEAD + height * (double)f->n + 6.0, how, out);
+    draw_name("e", left - 8.0, HEAD - 7.0, counts ? "label" : "", left, out);
+    draw_name("m", left + width * n / 2.0, 12.0,
+              counts ? f->x_title : "updates by other workers between read and write", 400.0, out);
+    for (size_t k = 0; k < (size_t)n; k += every) {
+        char bucket[YK_BUCKET_SIZE];
+        draw_name("m", left + width * ((double)k + 0.5), HEAD - 7.0, column_name(f, k, bucket),
+                  width * (double)every, out);
+    }
     for (size_t i = 0; i < f->n; i++) {
         const yk_series *s = &f->series[i];
         double sum = 0.0;
         for (size_t k = 0; k < s->n; k++)
             sum += s->point[k].y;
         box at = {left, HEAD + height * (double)i, width, height};
-        if (i % every == 0) {
-            draw_name("m", left + width * ((double)i + 0.5), HEAD - 7.0, s->name, width * (double)every, out);
+        if (!counts || i % every == 0)
             draw_name("e", left - 8.0, at.top + height / 2.0 + 4.0, s->name, left - 8.0, out);
-        }
         yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);
         for (size_t k = 0; k < s->n; k++, at.left += width)
             draw_cell(f, i, k, &at, sum > 0.0 ? s->point[k].y / sum : 0.0, out);
@@ -561,9 +544,7 @@ void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out)
         draw_lines(f, x, how, out);
     else if (f->kind == YK_BARS)
         draw_bars(f, how, out);
-    else if (f->kind == YK_MATRIX)
-        draw_matrix(f, how, out);
     else
-        draw_histogram(f, how, out);
+        draw_matrix(f, how, out);
     yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
 }

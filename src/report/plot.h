@@ -37,7 +37,7 @@ static inline int yk_figure_drawings(const yk_figure *f)
 
 void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out);
 
-/* The entries of a legend: bars have one for each phase. Returns its name, and sets its CSS classes; NULL: it does not occur. */
+/* The entries of a legend, of lines and bars: these have one for each phase. Returns its name, and sets its CSS classes; NULL: it does not occur. */
 size_t yk_figure_entries(const yk_figure *f);
 const char *yk_figure_entry(const yk_figure *f, size_t i, char *class /* [16] */);
 

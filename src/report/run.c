@@ -262,17 +262,12 @@ static void read_host(const json_t *line, yk_process_log *w)
     w->link = link > 0.0 ? link : w->link;
 }
 
-static yk_status read_alert(const json_t *line, yk_process_log *w)
+static yk_status read_alert(json_t *line, yk_process_log *w)
 {
-    yk_run_alert a = {"", yk_number_at(line, "begin"), yk_number_at(line, "seconds"),
-                      yk_number_at(line, "level")};
-    copy_text(line, "what", a.what, sizeof a.what);
-    if (w->alerts >= YK_RUN_ROWS)
+    w->alerts = w->alerts ? w->alerts : json_array();
+    if (json_array_size(w->alerts) >= YK_RUN_ROWS)
         return YK_OK;
-    if (YK_RESERVE(w->alert, w->alert_cap, w->alerts + 1, "the alerts of a run"))
-        return YK_ESYSTEM;
-    w->alert[w->alerts++] = a;
-    return YK_OK;
+    return json_array_append(w->alerts, line) ? yk_fail_memory(256, "the alerts of a run") : YK_OK;
 }
 
 static yk_status read_sample(sample_reader *t, const char *line)
@@ -306,17 +301,12 @@ static yk_status read_resource(void *context, char *text, size_t size, bool whol
     return st;
 }
 
-void yk__process_log_init(int rank, yk_process_log *out)
-{
-    *out = (yk_process_log){.rank = rank, .cores = NAN, .memory = NAN, .link = NAN};
-    unknown(&out->mean, sizeof out->mean);
-    unknown(&out->peak, sizeof out->peak);
-    unknown(&out->last, sizeof out->last);
-}
-
 static yk_status process_log_read(yk_run *r, yk_process_log *w)
 {
     sample_reader t = {.run = r, .log = w};
+    unknown(&w->mean, sizeof w->mean);
+    unknown(&w->peak, sizeof w->peak);
+    unknown(&w->last, sizeof w->last);
     char name[48];
     snprintf(name, sizeof name, "worker-%d/resources.jsonl", w->rank);
     yk_status st = each_line(r->path, name, MAX_LOG, read_resource, &t);
@@ -352,7 +342,7 @@ void yk_run_fini(yk_run *r)
     }
     for (size_t i = 0; i < r->logs; i++) {
         free(r->log[i].sample.row);
-        free(r->log[i].alert);
+        json_decref(r->log[i].alerts);
     }
     free(r->path);
     free(r->name);
@@ -361,6 +351,7 @@ void yk_run_fini(yk_run *r)
     free(r->eval.row);
     free(r->log);
     json_decref(r->summary);
+    json_decref(r->processes);
     *r = (yk_run){0};
 }
 
@@ -452,7 +443,7 @@ static yk_status read_logs(yk_run *r)
         if ((st = YK_RESERVE(r->log, r->log_cap, r->logs + 1, "the logs of a run")))
             break;
         yk_process_log *w = &r->log[r->logs++];
-        yk__process_log_init((int)rank, w);
+        *w = (yk_process_log){.rank = (int)rank, .cores = NAN, .memory = NAN, .link = NAN};
         st = process_log_read(r, w);
     }
     closedir(d);
@@ -461,10 +452,77 @@ static yk_status read_logs(yk_run *r)
     /* skip directories that only have TensorBoard events */
     size_t kept = 0;
     for (size_t i = 0; i < r->logs; i++)
-        if (r->log[i].sample.n || r->log[i].alerts || r->log[i].host[0])
+        if (r->log[i].sample.n || json_array_size(r->log[i].alerts) || r->log[i].host[0])
             r->log[kept++] = r->log[i];
     r->logs = kept;
     return st;
+}
+
+/* ---- processes ---- */
+
+/* Sets a member that is missing; x NAN: not known. Returns 0, or -1 if out of memory. */
+static int set_number(json_t *o, const char *name, double x)
+{
+    return isfinite(x) && !isfinite(yk_number_at(o, name)) ? json_object_set_new(o, name, json_real(x)) : 0;
+}
+
+static int set_text(json_t *o, const char *name, const char *s)
+{
+    return !yk_string_at(o, name) && *s ? json_object_set_new(o, name, json_string(s)) : 0;
+}
+
+/* Adds what the log of a process tells to its part of the summary. */
+static int complete_process(json_t *p, const yk_process_log *w)
+{
+    const struct {
+        const char *name;
+        double value;
+    } known[] = {{"rank", w->rank},
+                 {"seconds", w->last.seconds},
+                 {"steps", w->last.steps},
+                 {"cpu_mean", w->mean.cpu},
+                 {"cpu_peak", w->peak.cpu},
+                 {"rss_mean", w->mean.rss},
+                 {"rss_peak", fmax(w->peak.rss, w->peak.rss_peak)},
+                 {"disk_read_bytes", w->mean.disk_read * w->last.seconds},
+                 {"disk_written_bytes", w->mean.disk_written * w->last.seconds},
+                 {"bytes_sent", w->last.sent},
+                 {"bytes_received", w->last.received},
+                 {"sent_rate", w->mean.sent_rate},
+                 {"received_rate", w->mean.received_rate},
+                 {"switches", w->mean.switches},
+                 {"switches_forced", w->mean.switches_forced}};
+    int bad = set_text(p, "role", w->role) | set_text(p, "host", w->host);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        bad |= set_number(p, known[i].name, known[i].value);
+    if (json_is_object(json_object_get(p, "phases")))
+        return bad;
+    json_t *phases = json_object();
+    for (int k = 0; k < YK_PHASES; k++)
+        bad |= set_number(phases, yk_phase_name((yk_phase)k), w->last.phase[k]);
+    return bad | json_object_set_new(p, "phases", phases);
+}
+
+/* Those of the summary, or else one for each log. */
+static yk_status find_processes(yk_run *r)
+{
+    json_t *listed = json_object_get(r->summary, "processes"), *p;
+    size_t i;
+    int bad = 0;
+    r->processes = json_array_size(listed) ? json_incref(listed) : json_array();
+    for (i = 0; !json_array_size(listed) && i < r->logs; i++)
+        bad |= json_array_append_new(r->processes, json_pack("{s:i}", "rank", r->log[i].rank));
+    json_array_foreach(r->processes, i, p)
+    {
+        const int rank = (int)yk_known_or(yk_number_at(p, "rank"), (double)i);
+        for (size_t k = 0; json_is_object(p) && k < r->logs; k++)
+            bad |= r->log[k].rank == rank ? complete_process(p, &r->log[k]) : 0;
+        const char *role = yk_string_at(p, "role");
+        if (role && !strcmp(role, "chief")) /* version 0.1.0, of rank 0 */
+            bad |= json_object_set_new(p, "role",
+                                       json_string(yk_value_at(p, "phases.waiting") ? "server" : "worker"));
+    }
+    return bad ? yk_fail_memory(256, "the processes of a run") : YK_OK;
 }
 
 /* ---- metrics.jsonl ---- */
@@ -496,7 +554,9 @@ yk_status yk_run_load(yk_run *r)
         st = each_line(r->path, "metrics.jsonl", MAX_LOG, read_metric, r);
     if (!st)
         fill_epochs(r);
-    return st ? st : read_logs(r);
+    if (!st)
+        st = read_logs(r);
+    return st ? st : find_processes(r);
 }
 
 /* ---- finding run directories, and naming them ---- */

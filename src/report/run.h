@@ -4,6 +4,7 @@
  *     RUN/metrics.jsonl              -> r.train, r.eval
  *     RUN/summary.json               -> r.summary      NULL if the run did not end, or for old versions
  *     RUN/worker-R/resources.jsonl   -> r.log[]        by rank
+ *     both of them                   -> r.processes    as in summary.json; what it lacks is taken from the logs
  *
  * Missing data is not an error: it is NULL, 0 rows or NAN. A line that is not a JSON object is counted in bad_lines and
  * skipped (the last line of a killed run is often incomplete). If a step is logged again, after a kill and --resume, it
@@ -63,11 +64,6 @@ typedef struct {
     double nic[YK_RUN_NICS][2]; /* interfaces of the host: in, out */
 } yk_run_sample;
 
-typedef struct {
-    char what[16]; /* cpu, memory, network, disk */
-    double begin, seconds, level;
-} yk_run_alert;
-
 /* The resources.jsonl of a process. */
 typedef struct {
     int rank;
@@ -80,8 +76,7 @@ typedef struct {
         size_t n, cap;
     } sample;
     yk_run_sample mean, peak, last; /* of all samples; NAN: none */
-    yk_run_alert *alert;
-    size_t alerts, alert_cap;
+    json_t *alerts;                 /* an array of the lines */
 } yk_process_log;
 
 typedef struct {
@@ -98,7 +93,8 @@ typedef struct {
     yk_run_option *option;
     size_t options, option_cap;
     yk_metrics train, eval;
-    json_t *summary; /* or NULL */
+    json_t *summary;   /* or NULL */
+    json_t *processes; /* an array */
     yk_process_log *log;
     size_t logs, log_cap;
     size_t bad_lines; /* except for an incomplete last line */
@@ -121,8 +117,5 @@ typedef struct {
 
 yk_status yk_runs_find(char *const *paths, size_t n, yk_run_list *out);
 void yk_run_list_fini(yk_run_list *l);
-
-/* Internal: a log without samples. */
-void yk__process_log_init(int rank, yk_process_log *out);
 
 #endif

@@ -8,10 +8,13 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A number of the summary, or else of the samples. */
-static double field_or(const json_t *o, const char *name, double otherwise)
+void yk__put_members(yk_table *t, const yk__member *m, size_t n, const json_t *object)
 {
-    return yk_known_or(yk_number_at(o, name), otherwise);
+    for (size_t k = 0; k < n; k++)
+        if (m[k].column.words)
+            yk_table_text(t, yk_string_at(object, m[k].name));
+        else
+            yk_table_number(t, yk_number_at(object, m[k].name), NAN);
 }
 
 /* A table of all runs has their labels in its first column. */
@@ -22,57 +25,45 @@ static void add_row(const yk_compare *c, size_t i, yk_table *t)
         yk_table_text(t, c->label[i]);
 }
 
-static const yk_column process_columns[] = {
-    {"rank", NULL, YK_UNIT_INTEGER},
-    {"role", .words = true},
-    {"host", .words = true},
-    {"time", NULL, YK_UNIT_SECONDS},
-    {"steps", NULL, YK_UNIT_INTEGER},
-    {"examples", NULL, YK_UNIT_INTEGER},
-    {"CPU", "mean number of busy cores", YK_UNIT_CORES},
-    {"CPU peak", NULL, YK_UNIT_CORES},
-    {"memory peak", NULL, YK_UNIT_BYTES},
-    {"disk read", NULL, YK_UNIT_BYTES},
-    {"disk written", NULL, YK_UNIT_BYTES},
-    {"sent", "bytes of messages", YK_UNIT_BYTES},
-    {"received", "bytes of messages", YK_UNIT_BYTES},
-    {"sent/s", "mean", YK_UNIT_RATE},
-    {"received/s", "mean", YK_UNIT_RATE},
-    {"switches/s", "context switches per second", YK_UNIT_COUNT},
-    {"involuntary/s", "involuntary context switches per second", YK_UNIT_COUNT}};
+static const yk__member process_columns[] = {
+    {{"rank", NULL, YK_UNIT_INTEGER}, "rank"},
+    {{"role", .words = true}, NULL},
+    {{"host", .words = true}, "host"},
+    {{"time", NULL, YK_UNIT_SECONDS}, "seconds"},
+    {{"steps", NULL, YK_UNIT_INTEGER}, "steps"},
+    {{"examples", NULL, YK_UNIT_INTEGER}, "examples"},
+    {{"CPU", "mean number of busy cores", YK_UNIT_CORES}, "cpu_mean"},
+    {{"CPU peak", NULL, YK_UNIT_CORES}, "cpu_peak"},
+    {{"memory peak", NULL, YK_UNIT_BYTES}, "rss_peak"},
+    {{"disk read", NULL, YK_UNIT_BYTES}, "disk_read_bytes"},
+    {{"disk written", NULL, YK_UNIT_BYTES}, "disk_written_bytes"},
+    {{"sent", "bytes of messages", YK_UNIT_BYTES}, "bytes_sent"},
+    {{"received", "bytes of messages", YK_UNIT_BYTES}, "bytes_received"},
+    {{"sent/s", "mean", YK_UNIT_RATE}, "sent_rate"},
+    {{"received/s", "mean", YK_UNIT_RATE}, "received_rate"},
+    {{"switches/s", "context switches per second", YK_UNIT_COUNT}, "switches"},
+    {{"involuntary/s", "involuntary context switches per second", YK_UNIT_COUNT}, "switches_forced"}};
 
 static void processes(const yk_compare *c, size_t i, yk_table *t)
 {
-    const yk_run *r = &c->run[i];
-    yk_process_log unknown;
-    yk__process_log_init(0, &unknown);
-    for (size_t k = 0; k < yk_run_processes(r); k++) {
-        const yk_run_process p = yk_run_process_at(r, k);
-        const yk_process_log *w = p.log ? p.log : &unknown;
-        const json_t *o = p.summary;
+    const json_t *p;
+    size_t k;
+    json_array_foreach(c->run[i].processes, k, p)
+    {
+        const char *is = yk_string_at(p, "role");
         char role[48];
-        snprintf(role, sizeof role, "%.16s%s%s", p.role,
-                 json_is_true(json_object_get(o, "joined")) ? ", joined" : "",
-                 json_is_true(json_object_get(o, "lost")) ? ", lost" : "");
+        snprintf(role, sizeof role, "%.16s%s%s", is ? is : "",
+                 yk_number_at(p, "joined") > 0.0 ? ", joined" : "",
+                 yk_number_at(p, "lost") > 0.0 ? ", lost" : "");
         add_row(c, i, t);
-        yk_table_number(t, p.rank, NAN);
+        yk__put_members(t, process_columns, 1, p);
         yk_table_text(t, role);
-        yk_table_text(t, p.host);
-        YK_TABLE_NUMBERS(
-            t, field_or(o, "seconds", w->last.seconds), field_or(o, "steps", w->last.steps),
-            yk_number_at(o, "examples"), field_or(o, "cpu_mean", w->mean.cpu),
-            field_or(o, "cpu_peak", w->peak.cpu),
-            field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
-            field_or(o, "disk_read_bytes", w->mean.disk_read * w->last.seconds),
-            field_or(o, "disk_written_bytes", w->mean.disk_written * w->last.seconds),
-            field_or(o, "bytes_sent", w->last.sent), field_or(o, "bytes_received", w->last.received),
-            field_or(o, "sent_rate", w->mean.sent_rate), field_or(o, "received_rate", w->mean.received_rate),
-            w->mean.switches, w->mean.switches_forced);
+        yk__put_members(t, process_columns + 2, COUNT(process_columns) - 2, p);
     }
 }
 
-static const yk_column metric_columns[] = {
-    {"metric", .words = true}, {"value", NULL, YK_UNIT_PLAIN}, {"better", .words = true}};
+static const yk__member metric_columns[] = {
+    {{"metric", .words = true}}, {{"value", NULL, YK_UNIT_PLAIN}}, {{"better", .words = true}}};
 
 static void metrics(const yk_compare *c, size_t i, yk_table *t)
 {
@@ -88,12 +79,12 @@ static void metrics(const yk_compare *c, size_t i, yk_table *t)
     }
 }
 
-static const yk_column class_columns[] = {
-    {"class", .words = true},
-    {"weight", "examples, or the sum of their weights", YK_UNIT_INTEGER},
-    {"precision", NULL, YK_UNIT_PLAIN},
-    {"recall", NULL, YK_UNIT_PLAIN},
-    {"F1", NULL, YK_UNIT_PLAIN}};
+static const yk__member class_columns[] = {
+    {{"class", .words = true}},
+    {{"weight", "examples, or the sum of their weights", YK_UNIT_INTEGER}, "weight"},
+    {{"precision", NULL, YK_UNIT_PLAIN}, "precision"},
+    {{"recall", NULL, YK_UNIT_PLAIN}, "recall"},
+    {{"F1", NULL, YK_UNIT_PLAIN}, "f1"}};
 
 static void classes(const yk_compare *c, size_t i, yk_table *t)
 {
@@ -108,28 +99,27 @@ static void classes(const yk_compare *c, size_t i, yk_table *t)
         snprintf(number, sizeof number, "%zu", k);
         add_row(c, i, t);
         yk_table_text(t, name ? name : number);
-        YK_TABLE_NUMBERS(t, yk_number_at(one, "weight"), yk_number_at(one, "precision"),
-                         yk_number_at(one, "recall"), yk_number_at(one, "f1"));
+        yk__put_members(t, class_columns + 1, COUNT(class_columns) - 1, one);
     }
 }
 
 /* At barriers, a slow worker is the last one. */
-static const yk_column worker_columns[] = {
-    {"rank", NULL, YK_UNIT_INTEGER},
-    {"worker", NULL, YK_UNIT_INTEGER},
-    {"steps", NULL, YK_UNIT_INTEGER},
-    {"examples", NULL, YK_UNIT_INTEGER},
-    {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
-    {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
-    {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PERCENT}};
+static const yk__member worker_columns[] = {
+    {{"rank", NULL, YK_UNIT_INTEGER}},
+    {{"worker", NULL, YK_UNIT_INTEGER}, "worker"},
+    {{"steps", NULL, YK_UNIT_INTEGER}, "steps"},
+    {{"examples", NULL, YK_UNIT_INTEGER}, "examples"},
+    {{"steps/s", "1 / mean time per step", YK_UNIT_COUNT}},
+    {{"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT}},
+    {{"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PERCENT}}};
 
 static void workers(const yk_compare *c, size_t i, yk_table *t)
 {
-    const json_t *list = yk_value_at(c->run[i].summary, "processes"), *process, *one;
-    const bool several = json_array_size(list) > 1;
+    const json_t *process, *one;
+    const bool several = json_array_size(c->run[i].processes) > 1;
     const size_t before = t->rows;
     size_t k, w;
-    json_array_foreach(list, k, process)
+    json_array_foreach(c->run[i].processes, k, process)
     {
         json_array_foreach(json_object_get(process, "workers"), w, one)
         {
@@ -139,19 +129,19 @@ static void workers(const yk_compare *c, size_t i, yk_table *t)
             if (t->rows - before == 256)
                 break;
             add_row(c, i, t);
-            YK_TABLE_NUMBERS(t, several ? yk_number_at(process, "rank") : NAN, yk_number_at(one, "worker"),
-                             yk_number_at(one, "steps"), yk_number_at(one, "examples"),
-                             seconds > 0.0 ? 1.0 / seconds : NAN);
+            yk_table_number(t, several ? yk_number_at(process, "rank") : NAN, NAN);
+            yk__put_members(t, worker_columns + 1, 3, one);
+            yk_table_number(t, seconds > 0.0 ? 1.0 / seconds : NAN, NAN);
             yk_table_number(t, seconds * 1e6, yk_number_at(one, "step_deviation") * 1e6);
             yk_table_number(t, barriers > 0.0 ? yk_number_at(one, "came_last") / barriers : NAN, NAN);
         }
     }
 }
 
-static const yk_column traffic_columns[] = {{"purpose", .words = true},
-                                            {"sent", NULL, YK_UNIT_BYTES},
-                                            {"received", NULL, YK_UNIT_BYTES},
-                                            {"messages", NULL, YK_UNIT_INTEGER}};
+static const yk__member traffic_columns[] = {{{"purpose", .words = true}},
+                                             {{"sent", NULL, YK_UNIT_BYTES}, "sent"},
+                                             {{"received", NULL, YK_UNIT_BYTES}, "received"},
+                                             {{"messages", NULL, YK_UNIT_INTEGER}, "messages"}};
 
 static void traffic(const yk_compare *c, size_t i, yk_table *t)
 {
@@ -163,34 +153,37 @@ static void traffic(const yk_compare *c, size_t i, yk_table *t)
             continue;
         add_row(c, i, t);
         yk_table_text(t, name);
-        YK_TABLE_NUMBERS(t, yk_number_at(o, "sent"), yk_number_at(o, "received"),
-                         yk_number_at(o, "messages"));
+        yk__put_members(t, traffic_columns + 1, COUNT(traffic_columns) - 1, o);
     }
 }
 
-static const yk_column alert_columns[] = {{"resource", .words = true},
-                                          {"rank", NULL, YK_UNIT_INTEGER},
-                                          {"start", NULL, YK_UNIT_SECONDS},
-                                          {"duration", NULL, YK_UNIT_SECONDS},
-                                          {"level", "share of the capacity", YK_UNIT_PERCENT}};
+static const yk__member alert_columns[] = {{{"resource", .words = true}, "what"},
+                                           {{"rank", NULL, YK_UNIT_INTEGER}},
+                                           {{"start", NULL, YK_UNIT_SECONDS}, "begin"},
+                                           {{"duration", NULL, YK_UNIT_SECONDS}, "seconds"},
+                                           {{"level", "share of the capacity", YK_UNIT_PERCENT}, "level"}};
 
 static void alerts(const yk_compare *c, size_t i, yk_table *t)
 {
     const yk_run *r = &c->run[i];
     const size_t before = t->rows;
-    for (size_t w = 0; w < r->logs; w++)
-        for (size_t k = 0; k < r->log[w].alerts && t->rows - before < 40; k++) {
-            const yk_run_alert *a = &r->log[w].alert[k];
+    const json_t *a;
+    for (size_t w = 0, k; w < r->logs; w++)
+        json_array_foreach(r->log[w].alerts, k, a)
+        {
+            if (t->rows - before == 40)
+                return;
             add_row(c, i, t);
-            yk_table_text(t, a->what);
-            YK_TABLE_NUMBERS(t, r->log[w].rank, a->begin, a->seconds, a->level);
+            yk__put_members(t, alert_columns, 1, a);
+            yk_table_number(t, r->log[w].rank, NAN);
+            yk__put_members(t, alert_columns + 2, COUNT(alert_columns) - 2, a);
         }
 }
 
-static const yk_column search_columns[] = {{"learning rate", NULL, YK_UNIT_PLAIN},
-                                           {"steps", NULL, YK_UNIT_INTEGER},
-                                           {"validation loss", NULL, YK_UNIT_PLAIN},
-                                           {"chosen", .words = true}};
+static const yk__member search_columns[] = {{{"learning rate", NULL, YK_UNIT_PLAIN}, "lr"},
+                                            {{"steps", NULL, YK_UNIT_INTEGER}, "steps"},
+                                            {{"validation loss", NULL, YK_UNIT_PLAIN}, "validation_loss"},
+                                            {{"chosen", .words = true}}};
 
 /* --lr auto */
 static void search(const yk_compare *c, size_t i, yk_table *t)
@@ -202,15 +195,14 @@ static void search(const yk_compare *c, size_t i, yk_table *t)
     {
         if (k == YK_LR_CANDIDATES * YK_LR_ROUNDS)
             break;
-        const double lr = yk_number_at(one, "lr");
         add_row(c, i, t);
-        YK_TABLE_NUMBERS(t, lr, yk_number_at(one, "steps"), yk_number_at(one, "validation_loss"));
-        yk_table_text(t, lr == chosen ? "yes" : "");
+        yk__put_members(t, search_columns, 3, one);
+        yk_table_text(t, yk_number_at(one, "lr") == chosen ? "yes" : "");
     }
 }
 
-static const yk_column weight_columns[] = {
-    {"feature", .words = true}, {"class", .words = true}, {"weight", NULL, YK_UNIT_PLAIN}};
+static const yk__member weight_columns[] = {
+    {{"feature", .words = true}}, {{"class", .words = true}}, {{"weight", NULL, YK_UNIT_PLAIN}}};
 
 /* The largest weights, if the run directory contains a linear model. */
 static void weights(const yk_compare *c, size_t i, yk_table *t)
@@ -242,7 +234,7 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
 {
     static const struct {
         const char *id, *title, *note;
-        const yk_column *column;
+        const yk__member *column;
         size_t columns;
         void (*add)(const yk_compare *c, size_t i, yk_table *t);
     } kinds[YK_RUN_TABLES] = {
@@ -269,7 +261,7 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
     if (all)
         yk_table_column(out, &(yk_column){"run", .words = true});
     for (size_t k = 0; k < kinds[which].columns; k++)
-        yk_table_column(out, &kinds[which].column[k]);
+        yk_table_column(out, &kinds[which].column[k].column);
     for (size_t i = all ? 0 : (size_t)run; i < (all ? c->n : (size_t)run + 1); i++)
         kinds[which].add(c, i, out);
 }

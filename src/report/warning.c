@@ -33,12 +33,12 @@ __attribute__((format(printf, 4, 5))) static void add(yk_warnings *w, yk_warning
 
 static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
 {
-    const json_t *processes = yk_value_at(r->summary, "processes"), *p;
+    const json_t *p;
     size_t i;
     if (f->ranks > 1.0 && f->sent + f->received == 0.0)
         add(w, YK_WARNING_NO_TRAFFIC, run, "%.0f processes sent and received 0 bytes", f->ranks);
-    else if (json_array_size(processes) > 1)
-        json_array_foreach(processes, i, p)
+    else if (json_array_size(r->processes) > 1)
+        json_array_foreach(r->processes, i, p)
         {
             const char *role = yk_string_at(p, "role");
             if (yk_number_at(p, "bytes_sent") + yk_number_at(p, "bytes_received") == 0.0)
@@ -103,17 +103,17 @@ static void check_run(yk_warnings *w, const yk_compare *c, size_t i)
 
 /* Among runs that differ only in the batch or the workers, and trained on as many examples: the most and the fewest
  * updates. */
-static void check_updates(yk_warnings *w, const yk_compare *c, int which)
+static void check_updates(yk_warnings *w, const yk_compare *c, yk_option_set same)
 {
     for (size_t a = 0; a < c->groups; a++) {
         const yk_config_group *group = &c->group[a];
         bool first = true;
         size_t max = group->run[0], fewest = group->run[0];
         for (size_t b = 0; b < c->groups; b++) {
-            if (strcmp(group->key[which], c->group[b].key[which]))
+            const size_t run = c->group[b].run[0];
+            if (!yk__options_same(c, group->run[0], run, same))
                 continue;
             first &= b >= a;
-            size_t run = c->group[b].run[0];
             if (!(fabs(c->facts[run].examples - c->facts[group->run[0]].examples) <=
                   0.05 * c->facts[run].examples))
                 continue;
@@ -162,9 +162,9 @@ yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out)
         if (yk_is_listed("data", c->varying)) /* different models on the same data can be compared */
             add(w, YK_WARNING_DIFFERENT_DATA, -1, "the runs use different data%s",
                 yk_is_listed("model", c->varying) ? " and different models" : "");
-        check_updates(w, c, YK_KEY_EXCEPT_BATCH);
+        check_updates(w, c, yk__options_except(c, yk__batch_options));
         if (!w->group[YK_WARNING_FEWER_UPDATES].items)
-            check_updates(w, c, YK_KEY_EXCEPT_WORKERS);
+            check_updates(w, c, yk__options_except(c, yk__worker_options));
     }
     for (size_t i = 0; i < c->n; i++)
         add_own(w, &c->run[i], (int)i);
