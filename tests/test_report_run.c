@@ -41,7 +41,7 @@ static void missing_values_are_unknown(void **state)
     yk_run r = load_made("bare");
     yk_facts f;
     yk_facts_of(&r, &f);
-    assert_true(r.train.n == 0 && r.eval.n == 0 && r.options == 0 && r.logs == 0 && !r.summary);
+    assert_true(r.train.n == 0 && r.eval.n == 0 && !r.options && r.logs == 0 && !r.summary);
     assert_true(isnan(f.test_accuracy) && isnan(f.seconds) && isnan(f.cpu) && isnan(f.phase[0]) && !f.ended &&
                 !f.verdict);
     yk_run_fini(&r);

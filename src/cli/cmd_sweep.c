@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "data/source.h"
+#include "format/json_value.h"
 #include "lib/internal.h"
 #include "report/report.h"
 #include "sweep/dir.h"
@@ -33,7 +34,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,8 +72,8 @@ static void clock_text(double seconds, char *out, size_t size)
 /* Seconds that a complete run took, including loading; 0: it is not complete. */
 static double took(const yk_sweep_run *r)
 {
-    const double loading = yk_sweep_run_number(r, "load_seconds"),
-                 seconds = yk_sweep_run_number(r, "seconds") + (isfinite(loading) ? loading : 0.0);
+    const double loading = yk_number_at(r->summary, "load_seconds"),
+                 seconds = yk_number_at(r->summary, "seconds") + (isfinite(loading) ? loading : 0.0);
     return r->state != YK_SWEEP_DONE ? 0.0 : seconds > 0.0 ? seconds : 1e-3;
 }
 
@@ -119,13 +119,14 @@ static void show_progress(const sweep *s)
 static void report_done(const sweep *s, size_t i)
 {
     const yk_sweep_run *r = &s->plan.run[i];
-    const double accuracy = yk_sweep_run_number(r, "test_accuracy"), auc = yk_sweep_run_number(r, "test_auc");
+    const double accuracy = yk_number_at(r->summary, "test_accuracy"),
+                 auc = yk_number_at(r->summary, "test_auc");
     char score[64], more[32] = "", left[64];
     if (isfinite(accuracy))
         snprintf(score, sizeof score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy,
-                 yk_sweep_run_number(r, "test_loss"));
+                 yk_number_at(r->summary, "test_loss"));
     else
-        snprintf(score, sizeof score, "training loss %.4f", yk_sweep_run_number(r, "train_loss"));
+        snprintf(score, sizeof score, "training loss %.4f", yk_number_at(r->summary, "train_loss"));
     if (isfinite(auc))
         snprintf(more, sizeof more, ", AUC %.4f", auc);
     left_text(s, i + 1, 0.0, left, sizeof left);
@@ -159,49 +160,27 @@ static int follow(const sweep *s, pid_t pid, const sigset_t *mask)
     return status;
 }
 
-/* Copies a text, with one blank for each sequence of white space. */
-static void flatten(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (text += strspn(text, " \t\r\n"); *text && n + 1 < size; text++)
-        if (!strchr(" \t\r\n", *text))
-            out[n++] = *text;
-        else if (!strchr(" \t\r\n", text[1])) /* the last one of a sequence, and not at the end */
-            out[n++] = ' ';
-    out[n] = '\0';
-}
-
-/* The member `error` of the JSON output; false: there is none. */
-static bool error_in_json(FILE *out, char *error, size_t size)
-{
-    char *line = yk_last_object(out);
-    json_t *object = line ? json_loads(line, 0, NULL) : NULL;
-    const char *found = json_string_value(json_object_get(object, "error"));
-    flatten(found ? found : "", error, size);
-    json_decref(object);
-    free(line);
-    return *error;
-}
-
-/* The error in the JSON output, or else the last line of the log. A log on a full disk is empty. */
+/* The error in the JSON output, or else the last line of the log, as one line. */
 static void explain(int log, FILE *out, char *error, size_t size)
 {
-    enum { LAST_BYTES = 4096 };
-    char text[LAST_BYTES + 1];
-    struct statvfs disk;
-    if (error_in_json(out, error, size))
-        return;
-    const off_t bytes = lseek(log, 0, SEEK_END);
-    ssize_t n = pread(log, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
-    while (n > 0 && text[n - 1] == '\n')
-        n--;
-    text[n > 0 ? n : 0] = '\0';
-    const char *line = strrchr(text, '\n');
-    flatten(line ? line : text, error, size);
-    if (!*error)
-        snprintf(error, size, "%s",
-                 fstatvfs(log, &disk) == 0 && disk.f_bavail == 0 ? "the disk is full, and the log is empty"
-                                                                 : "no error message");
+    enum { LAST_BYTES = 2000 };
+    char text[LAST_BYTES + 1], *line = yk_last_object(out);
+    json_t *object = line ? json_loads(line, 0, NULL) : NULL;
+    const char *found = json_string_value(json_object_get(object, "error"));
+    if (!found) {
+        const off_t bytes = lseek(log, 0, SEEK_END);
+        ssize_t n = pread(log, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
+        while (n > 0 && text[n - 1] == '\n')
+            n--;
+        text[n > 0 ? n : 0] = '\0';
+        const char *last = strrchr(text, '\n');
+        found = last ? last + 1 : *text ? text : "no error message";
+    }
+    snprintf(error, size, "%s", found);
+    for (char *c = error; (c = strpbrk(c, "\t\r\n"));)
+        *c = ' ';
+    json_decref(object);
+    free(line);
 }
 
 /* Runs this program as a child: the running version, even if its file was replaced, so all runs of a sweep use one version. Its
@@ -331,17 +310,6 @@ static yk_status run_one(sweep *s, size_t i, bool resume)
     return st;
 }
 
-/* Saves the results, even after a failure, and keeps its error text. */
-static yk_status save_at_end(const sweep *s, yk_status st)
-{
-    char *error = st ? strdup(yk_error()) : NULL;
-    yk_status saved = yk_sweep_table_save(&s->plan);
-    if (st && error)
-        yk_fail(st, "%s", error);
-    free(error);
-    return st ? st : saved;
-}
-
 /* Finds complete runs first, to estimate the remaining time. */
 static yk_status find_complete(sweep *s)
 {
@@ -374,7 +342,7 @@ static double loss_of(const sweep *s, size_t point)
     for (size_t i = point; i < s->plan.nruns; i += s->plan.npoints) {
         double loss = (double)NAN;
         for (int k = 0; k < 3 && !isfinite(loss); k++)
-            loss = yk_sweep_run_number(&s->plan.run[i], names[k]);
+            loss = yk_number_at(s->plan.run[i].summary, names[k]);
         sum += s->plan.run[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
     }
     return sum;
@@ -486,7 +454,7 @@ static yk_status train(sweep *s)
     yk_status st = find_complete(s);
     if (st)
         return st;
-    double saved = yk_now();
+    double last_saved = yk_now();
     /* the next run does not wait until somebody has seen the page of this one */
     setenv("YK_HTTP_WAIT", "0", 0);
     if (s->plan.file.halving)
@@ -499,41 +467,42 @@ static yk_status train(sweep *s)
         if (resume)
             yk_note("run %zu of %zu: resuming %s", i + 1, s->plan.nruns, r->label);
         st = run_one(s, i, resume);
-        if (!st && yk_now() - saved > SAVE_SECONDS) { /* for users who read the tables during the sweep */
+        if (!st &&
+            yk_now() - last_saved > SAVE_SECONDS) { /* for users who read the tables during the sweep */
             st = yk_sweep_table_save(&s->plan);
-            saved = yk_now();
+            last_saved = yk_now();
         }
     }
-    st = save_at_end(s, st);
+    const yk_status saved = yk_sweep_table_save(&s->plan); /* even after a failure */
+    st = st ? st : saved;
     return st == YK_ESTOP ? YK_OK : st;
 }
 
 /* ---- results ---- */
 
 /* All results are saved and printed: a failure is only a warning, and a signal may end the program. */
-static yk_status write_report(const sweep *s, size_t done)
+static yk_status write_report(const sweep *s)
 {
-    size_t n = 0;
-    char *page = NULL, **run = calloc(done, sizeof *run);
-    if (!run || asprintf(&page, "%s/report.html", s->plan.path) < 0) {
-        free(run);
-        return yk_fail_memory(done * sizeof *run, "the report");
-    }
+    yk_argv runs = {0}; /* and the page */
+    yk_report_result result = {0};
     for (size_t i = 0; i < s->plan.nruns; i++)
         if (s->plan.run[i].state == YK_SWEEP_DONE)
-            run[n++] = s->plan.run[i].path;
-    const yk_report report = {.paths = run, .n = n, .out = page, .title = s->plan.file.name};
-    yk_report_result result = {0};
+            yk_argv_add(&runs, "%s", s->plan.run[i].path);
+    yk_argv_add(&runs, "%s/report.html", s->plan.path);
+    const yk_status st = runs.status;
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    if (yk_report_make(&report, &result))
-        yk_warn("cannot write the report: %s", yk_error());
-    else
-        yk_note("report: %s", page);
+    if (!st) {
+        const yk_report report = {
+            .paths = runs.arg, .n = runs.n - 1, .out = runs.arg[runs.n - 1], .title = s->plan.file.name};
+        if (yk_report_make(&report, &result))
+            yk_warn("cannot write the report: %s", yk_error());
+        else
+            yk_note("report: %s", report.out);
+    }
     free(result.out);
-    free(run);
-    free(page);
-    return YK_OK;
+    yk_argv_fini(&runs);
+    return st;
 }
 
 static yk_status print_results(const sweep *s)
@@ -586,7 +555,7 @@ static int finish(const sweep *s, yk_status st)
         yk_note("%zu run%s warnings: see the report, or log.txt in the run directory", warned,
                 warned == 1 ? " has" : "s have");
     if (!printed && done && !yk_cli_stop && !s->a.no_report)
-        printed = write_report(s, done);
+        printed = write_report(s);
     if (printed)
         return yk_cli_exit(printed);
     if (st)

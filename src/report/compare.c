@@ -39,22 +39,23 @@ __attribute__((format(printf, 4, 5))) static void add(yk_compare *c, const char 
     va_end(list);
 }
 
-static void add_best(yk_compare *c)
+/* The groups with the highest and the lowest mean of a fact. times: the lowest as a ratio. */
+static void add_range(yk_compare *c, const char *title, yk_unit unit, size_t offset, bool times)
 {
+    const size_t top = best_group(c, offset, 1.0), low = best_group(c, offset, -1.0);
     char a[YK_UNIT_SIZE], b[YK_UNIT_SIZE];
-    bool auc = false;
-    for (size_t i = 0; i < c->n; i++)
-        auc |= isfinite(c->facts[i].test_auc);
-    size_t offset = auc ? FACT(test_auc) : FACT(test_accuracy);
-    size_t top = best_group(c, offset, 1.0), low = best_group(c, offset, -1.0);
-    if (!yk_is_listed("data", c->varying) && top != SIZE_MAX && top != low) {
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,
-                     yk_group_mean(c, &c->group[top], offset, NULL), a);
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,
-                     yk_group_mean(c, &c->group[low], offset, NULL), b);
-        add(c, auc ? "Highest test AUC" : "Highest test accuracy", a, "%.100s; lowest %s",
-            c->group[top].label, b);
-    }
+    if (top == SIZE_MAX || top == low)
+        return;
+    const double max = yk_group_mean(c, &c->group[top], offset, NULL),
+                 min = yk_group_mean(c, &c->group[low], offset, NULL);
+    yk_unit_text(unit, max, a);
+    yk_unit_text(times ? YK_UNIT_TIMES : unit, times ? max / min : min, b);
+    add(c, title, a, times ? "%.100s; %s the slowest run" : "%.100s; lowest %s", c->group[top].label, b);
+}
+
+static void add_fastest(yk_compare *c)
+{
+    char time[YK_UNIT_SIZE], title[32], others[96] = "";
     size_t first = SIZE_MAX, never = 0;
     double soonest = INFINITY;
     for (size_t i = 0; isfinite(c->target) && i < c->n; i++) {
@@ -63,22 +64,13 @@ static void add_best(yk_compare *c)
         if (s < soonest)
             soonest = s, first = i;
     }
-    if (first != SIZE_MAX) {
-        char title[32], others[96] = "";
-        if (never)
-            snprintf(others, sizeof others, "; %zu of %zu runs did not reach it", never, c->n);
-        snprintf(title, sizeof title, "Fastest to %.4g %%", c->target * 100.0);
-        yk_unit_text(YK_UNIT_SECONDS, soonest, a);
-        add(c, title, a, "%.100s%s", c->label[first], others);
-    }
-    const size_t speed = FACT(examples_per_second), fast = best_group(c, speed, 1.0),
-                 slow = best_group(c, speed, -1.0);
-    if (fast != SIZE_MAX && fast != slow) {
-        const double max = yk_group_mean(c, &c->group[fast], speed, NULL);
-        yk_unit_text(YK_UNIT_COUNT, max, a);
-        yk_unit_text(YK_UNIT_TIMES, max / yk_group_mean(c, &c->group[slow], speed, NULL), b);
-        add(c, "Most examples/s", a, "%.100s; %s the slowest run", c->group[fast].label, b);
-    }
+    if (first == SIZE_MAX)
+        return;
+    if (never)
+        snprintf(others, sizeof others, "; %zu of %zu runs did not reach it", never, c->n);
+    snprintf(title, sizeof title, "Fastest to %.4g %%", c->target * 100.0);
+    yk_unit_text(YK_UNIT_SECONDS, soonest, time);
+    add(c, title, time, "%.100s%s", c->label[first], others);
 }
 
 static double number(const yk_table *t, size_t row, size_t column)
@@ -128,7 +120,15 @@ static void add_modes(yk_compare *c, const yk_table *t)
 
 static void add_highlights(yk_compare *c)
 {
-    add_best(c);
+    bool auc = false;
+    for (size_t i = 0; i < c->n; i++)
+        auc |= isfinite(c->facts[i].test_auc);
+    if (!yk_is_listed("data", c->varying))
+        add_range(c, auc ? "Highest test AUC" : "Highest test accuracy",
+                  auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT, auc ? FACT(test_auc) : FACT(test_accuracy),
+                  false);
+    add_fastest(c);
+    add_range(c, "Most examples/s", YK_UNIT_COUNT, FACT(examples_per_second), true);
     const yk_table *workers = yk_compare_table(c, "workers"), *modes = yk_compare_table(c, "modes");
     if (workers)
         add_workers(c, workers);
@@ -529,6 +529,8 @@ static const yk__table_kind tables[] = {
     {yk__fill_machines, 0, "machines", "Machines", NULL, EXCEPT(NULL)},
 };
 
+enum { TABLES = sizeof tables / sizeof *tables };
+
 yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
 {
     yk_compare *c = out;
@@ -552,10 +554,14 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
     }
     if (!st)
         st = yk__labels_make(c);
-    for (size_t k = 0; !st && k < sizeof tables / sizeof *tables; k++) {
+    for (size_t k = 0; !st && k < TABLES + YK_RUN_TABLES; k++) {
         yk_table *t = &c->table[c->tables++];
-        *t = (yk_table){.id = tables[k].id, .title = tables[k].title, .note = tables[k].note};
-        tables[k].fill(c, &tables[k], t);
+        if (k < TABLES) {
+            *t = (yk_table){.id = tables[k].id, .title = tables[k].title, .note = tables[k].note};
+            tables[k].fill(c, &tables[k], t);
+        } else {
+            yk_run_table_make(c, -1, (yk_run_table)(k - TABLES), t);
+        }
         yk_table_drop_empty_columns(t);
         yk_table_mark(t, failed);
         st = t->status;

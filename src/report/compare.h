@@ -51,6 +51,19 @@ typedef struct {
     size_t panel, line; /* its plot and its curve (color) there */
 } yk_config_group;
 
+/* The tables of a run. */
+typedef enum {
+    YK_RUN_METRICS,
+    YK_RUN_CLASSES,
+    YK_RUN_WORKERS,
+    YK_RUN_PROCESSES,
+    YK_RUN_TRAFFIC,
+    YK_RUN_ALERTS,
+    YK_RUN_SEARCH,
+    YK_RUN_WEIGHTS,
+    YK_RUN_TABLES
+} yk_run_table;
+
 typedef struct {
     const yk_run *run; /* [n], borrowed */
     yk_facts *facts;   /* [n] */
@@ -73,7 +86,7 @@ typedef struct {
     bool epochs_differ;
     bool mixed;    /* runs differ in the number of processes, and in that of workers per process */
     double target; /* an accuracy that most runs reach, or NAN */
-    yk_table table[7];
+    yk_table table[7 + YK_RUN_TABLES]; /* those of the comparison, then those of all runs */
     size_t tables;
     struct {
         char title[64], value[64], text[256];
@@ -95,19 +108,7 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
 #define YK_OPTION_SIZE 256
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
-/* The tables of one run. `run` -1: one table of all runs, with their labels in the first column. */
-typedef enum {
-    YK_RUN_METRICS,
-    YK_RUN_CLASSES,
-    YK_RUN_WORKERS,
-    YK_RUN_PROCESSES,
-    YK_RUN_TRAFFIC,
-    YK_RUN_ALERTS,
-    YK_RUN_SEARCH,
-    YK_RUN_WEIGHTS,
-    YK_RUN_TABLES
-} yk_run_table;
-
+/* A table of a run. run -1: of all runs, with their labels in the first column. */
 void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_table *out);
 
 /* Internal. A table. */

@@ -220,14 +220,17 @@ static void planned_facts(const yk_run *r, yk_facts *f)
 {
     enum { MAX_PROCESSES = 1 << 20 };
     const json_t *s = r->summary;
+    const char *name;
+    json_t *value;
     yk_config c;
     yk_plan p;
     int64_t n = 0;
     bool known = true;
     yk_config_init(&c);
-    for (size_t i = 0; i < r->options; i++) {
-        const yk_option *o = yk_option_find(r->option[i].name);
-        if (o && yk_config_set(&c, o->name, r->option[i].value))
+    json_object_foreach(r->options, name, value)
+    {
+        const yk_option *o = yk_option_find(name);
+        if (o && yk_config_set(&c, o->name, json_string_value(value)))
             known &= !yk_option_is_number(o); /* else a word of another version */
     }
     free(c.hostfile); /* config.ini is untrusted: the files that it names are not opened */

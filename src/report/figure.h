@@ -114,6 +114,21 @@ void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out
 /* The figures from number `first` on get the same y axis, unless that would flatten the curves of one of them. */
 void yk__figures_share_y(yk_figures *fs, size_t first);
 
+/* A resource over time: of all runs, each the sum of its processes; and of each process of a run. Not shown if it is 0: threads
+ * send nothing. */
+typedef struct {
+    const char *title;
+    yk_unit unit;
+    size_t offset;     /* in yk_run_sample */
+    const char *alert; /* the name of its alerts; "": none */
+    const char *limit; /* the label of the capacity of the host; NULL: it is not shown */
+    size_t capacity;   /* in yk_process_log */
+    bool host;         /* with all programs on the host */
+} yk__resource;
+
+enum { YK__RESOURCES = 6 };
+extern const yk__resource yk__resources[YK__RESOURCES];
+
 void yk__figures_of_runs(const yk_compare *c, yk_figures *fs); /* all of them */
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs);
 void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs);

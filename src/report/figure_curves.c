@@ -6,14 +6,13 @@
 enum { FEW_CURVES = 12, MANY_PANELS = 12 };
 
 #define METRIC(field) offsetof(yk_metric, field)
-#define SAMPLE(field) offsetof(yk_run_sample, field)
 
 typedef struct kind kind;
 struct kind {
     const char *title;
     void (*of)(const yk_compare *c, size_t run, const kind *k, yk_series *out); /* adds the points of a run */
     yk_unit unit;
-    size_t offset, other; /* in yk_metric; or in yk_run_sample, of two that are added (other 0: one) */
+    size_t offset; /* in yk_metric or yk_run_sample */
     bool eval;
     bool error; /* 1 - the metric */
     bool from_zero;
@@ -78,7 +77,7 @@ static void run_resource(const yk_compare *c, size_t run, const kind *q, yk_seri
             while (at[w] + 1 < k->sample.n && k->sample.row[at[w] + 1].seconds <= now)
                 at[w]++;
             const yk_run_sample *s = k->sample.n ? &k->sample.row[at[w]] : NULL;
-            sum += s ? yk_double_at(s, q->offset) + (q->other ? yk_double_at(s, q->other) : 0.0) : 0.0;
+            sum += s ? yk_double_at(s, q->offset) : 0.0;
         }
         yk__series_point(out, now, sum);
     }
@@ -105,7 +104,7 @@ static void run_phases(const yk_compare *c, size_t run, const kind *k, yk_series
         yk__series_point(out, p, c->facts[run].phase[yk_stacked[p].phase]);
 }
 
-/* Evaluations; then lines about training; samples; others. */
+/* Evaluations; then lines about training; others. */
 static const kind kinds[] = {
     {"Test accuracy", run_curve, YK_UNIT_PERCENT_EXACT, METRIC(test_accuracy), .eval = true, .always = true},
     {"Test error", run_curve, YK_UNIT_PERCENT_EXACT, METRIC(test_accuracy), .eval = true, .error = true},
@@ -126,15 +125,6 @@ static const kind kinds[] = {
      .shown = NOT_CONSTANT},
     {"Learning rate of keyed group 4", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_4), .from_zero = true,
      .shown = NOT_CONSTANT},
-    {"CPU: busy cores over time", run_resource, YK_UNIT_CORES, SAMPLE(cpu), .from_zero = true},
-    {"Memory over time", run_resource, YK_UNIT_BYTES, SAMPLE(rss), .from_zero = true},
-    /* threads send nothing */
-    {"Network: bytes sent per second", run_resource, YK_UNIT_RATE, SAMPLE(sent_rate), .from_zero = true,
-     .shown = NOT_ZERO},
-    {"Network: bytes received per second", run_resource, YK_UNIT_RATE, SAMPLE(received_rate),
-     .from_zero = true, .shown = NOT_ZERO},
-    {"Disk: bytes read and written per second", run_resource, YK_UNIT_RATE, SAMPLE(disk_read),
-     SAMPLE(disk_written), .from_zero = true},
     {"Worker time by phase", run_phases, YK_UNIT_PERCENT_EXACT, .always = true, .drawn = YK_BARS},
     {"Staleness of updates", run_staleness, YK_UNIT_PERCENT_EXACT, .from_zero = true, .drawn = YK_HISTOGRAM},
 };
@@ -209,15 +199,22 @@ static void make_panel(const yk_compare *c, const kind *k, size_t panel, yk_figu
     yk__figure_end(fs);
 }
 
+static void make_figures(const yk_compare *c, const kind *k, yk_figures *fs)
+{
+    const size_t first = fs->n, panels = k->drawn == YK_BARS ? 1 : c->panels;
+    for (size_t p = 0; p < panels && (c->panels <= MANY_PANELS || k->always); p++)
+        make_panel(c, k, p, fs);
+    if (k->drawn == YK_LINES)
+        yk__figures_share_y(fs, first);
+}
+
+/* The figures of a single run show more of its resources and phases. */
 void yk__figures_of_runs(const yk_compare *c, yk_figures *fs)
 {
-    for (const kind *k = kinds; k < kinds + sizeof kinds / sizeof *kinds; k++) {
-        const size_t first = fs->n, panels = k->drawn == YK_BARS ? 1 : c->panels;
-        if (c->n == 1 && (k->of == run_resource || k->of == run_phases)) /* its own figures show more */
-            continue;
-        for (size_t p = 0; p < panels && (c->panels <= MANY_PANELS || k->always); p++)
-            make_panel(c, k, p, fs);
-        if (k->drawn == YK_LINES)
-            yk__figures_share_y(fs, first);
-    }
+    for (const kind *k = kinds; k < kinds + sizeof kinds / sizeof *kinds; k++)
+        if (c->n > 1 || k->of != run_phases)
+            make_figures(c, k, fs);
+    for (const yk__resource *r = yk__resources; c->n > 1 && r < yk__resources + YK__RESOURCES; r++)
+        make_figures(
+            c, &(kind){r->title, run_resource, r->unit, r->offset, .from_zero = true, .shown = NOT_ZERO}, fs);
 }

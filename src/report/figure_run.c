@@ -79,38 +79,13 @@ enum { MAX_PROCESSES = 4 * YK_MAX_CURVES, MAX_BARS = 64, MAX_BANDS = 64 };
 #define AT(field)  offsetof(yk_run_sample, field)
 #define LOG(field) offsetof(yk_process_log, field)
 
-typedef struct {
-    const char *alert, *title; /* alert: the name of its alerts */
-    yk_unit unit;
-    size_t offset[2];
-    const char *part[2]; /* names of the two lines */
-    const char *limit;   /* the label of the capacity; NULL: it is not shown */
-    size_t capacity;     /* of its host: in yk_process_log */
-    bool host,
-        traffic; /* host: with all programs on it; traffic: not shown if it is 0: threads send nothing */
-} resource;
-
-static const resource resources[] = {
-    {"cpu",
-     "CPU: busy cores over time",
-     YK_UNIT_CORES,
-     {AT(cpu)},
-     {NULL},
-     "all cores",
-     LOG(cores),
-     .host = true},
-    {"memory", "Memory over time", YK_UNIT_BYTES, {AT(rss)}, {NULL}, "all memory", LOG(memory)},
-    {"traffic",
-     "Network: bytes sent and received per second",
-     YK_UNIT_RATE,
-     {AT(sent_rate), AT(received_rate)},
-     {"sent", "received"},
-     .traffic = true},
-    {"disk",
-     "Disk: bytes read and written per second",
-     YK_UNIT_RATE,
-     {AT(disk_read), AT(disk_written)},
-     {"read", "written"}},
+const yk__resource yk__resources[YK__RESOURCES] = {
+    {"CPU: busy cores over time", YK_UNIT_CORES, AT(cpu), "cpu", "all cores", LOG(cores), .host = true},
+    {"Memory over time", YK_UNIT_BYTES, AT(rss), "memory", "all memory", LOG(memory)},
+    {"Network: bytes sent per second", YK_UNIT_RATE, AT(sent_rate), ""},
+    {"Network: bytes received per second", YK_UNIT_RATE, AT(received_rate), ""},
+    {"Disk: bytes read per second", YK_UNIT_RATE, AT(disk_read), "disk"},
+    {"Disk: bytes written per second", YK_UNIT_RATE, AT(disk_written), "disk"},
 };
 
 static bool share_host(const yk_run *r)
@@ -176,40 +151,26 @@ static double add_line(yk_figure *f, const yk_process_log *p, const char *name, 
     return max;
 }
 
-/* A line of process p: part k of a resource; word: the name of the part; NULL: the figure has it. Returns the highest y. */
-static double add_process(yk_figure *f, const yk_process_log *p, const resource *q, int k, const char *word,
-                          bool single)
-{
-    char name[96];
-    if (single) /* the color tells the part */
-        return add_line(f, p, word ? word : "this run", q->offset[k], INFINITY, k, 0);
-    snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank, word ? ", " : "",
-             word ? word : "");
-    return add_line(f, p, name, q->offset[k], INFINITY, p->rank, word ? k : 0);
-}
-
-/* The lines of the processes from number `first` on, at most YK_MAX_CURVES; `part`: one of the two lines of each, -1: all. */
-static void make_panel(const yk_compare *c, size_t i, const resource *q, size_t first, int part,
-                       yk_figures *fs)
+/* The lines of the processes from number `first` on, at most YK_MAX_CURVES. */
+static void make_panel(const yk_compare *c, size_t i, const yk__resource *q, size_t first, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
     const size_t last = first + YK_MAX_CURVES < r->logs ? first + YK_MAX_CURVES : r->logs;
-    const char *of = part < 0 ? "" : q->part[part];
     double max = 0.0;
-    char ranks[48] = "", panel[YK_LABEL_SIZE];
+    char panel[48] = "", name[64];
     if (r->logs > YK_MAX_CURVES)
-        snprintf(ranks, sizeof ranks, "ranks %d to %d", r->log[first].rank, r->log[last - 1].rank);
-    snprintf(panel, sizeof panel, "%s%s%s", of, *of && *ranks ? ", " : "", ranks);
+        snprintf(panel, sizeof panel, "ranks %d to %d", r->log[first].rank, r->log[last - 1].rank);
     yk_figure *f = add_figure(c, i, q->title, panel, q->unit, fs);
     for (size_t w = first; w < last; w++) {
-        for (int k = 0; k < 1 + (q->part[1] != NULL); k++)
-            if (part < 0 || part == k)
-                max = fmax(max, add_process(f, &r->log[w], q, k, *of ? NULL : q->part[k], r->logs == 1));
-        add_bands(f, &r->log[w], q->alert);
+        const yk_process_log *p = &r->log[w];
+        snprintf(name, sizeof name, "%s %d", p->role[0] ? p->role : "worker", p->rank);
+        max = fmax(max, r->logs == 1 ? add_line(f, p, "this run", q->offset, INFINITY, 0, 0)
+                                     : add_line(f, p, name, q->offset, INFINITY, p->rank, 0));
+        add_bands(f, p, q->alert);
     }
     if (q->host && !first && share_host(r) && isfinite(r->log[0].mean.cpu_host))
         add_line(f, r->log, "all programs on the host", AT(cpu_host), r->log[0].cores, -1, 0); /* rounding */
-    for (size_t k = 0; q->traffic && max <= 0.0 && k < f->n; k++) /* one process */
+    for (size_t k = 0; max <= 0.0 && k < f->n; k++)
         f->series[k].n = 0;
     f->limit_text = q->limit;
     if (q->limit)
@@ -217,18 +178,6 @@ static void make_panel(const yk_compare *c, size_t i, const resource *q, size_t 
     if (q->host && f->limit <= 4.0 * max)
         f->high = f->limit;
     yk__figure_end(fs);
-}
-
-/* At most YK_MAX_CURVES lines per plot: else a plot for each part, and for some processes. */
-static void make_resource(const yk_compare *c, size_t i, const resource *q, yk_figures *fs)
-{
-    const size_t n = c->run[i].logs < MAX_PROCESSES ? c->run[i].logs : MAX_PROCESSES;
-    const bool split = q->part[1] && 2 * n > YK_MAX_CURVES;
-    const size_t begin = fs->n;
-    for (int part = split ? 0 : -1; part < (split ? 2 : 0); part++)
-        for (size_t first = 0; first < n; first += YK_MAX_CURVES)
-            make_panel(c, i, q, first, part, fs);
-    yk__figures_share_y(fs, begin);
 }
 
 /* A line for each direction of an interface. */
@@ -322,7 +271,11 @@ void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs)
         make_confusion(c, i, metrics, fs);
     }
     make_phases(c, i, fs);
-    for (size_t k = 0; k < sizeof resources / sizeof *resources; k++)
-        make_resource(c, i, &resources[k], fs);
+    for (int k = 0; k < YK__RESOURCES; k++) {
+        const size_t begin = fs->n;
+        for (size_t first = 0; first < c->run[i].logs && first < MAX_PROCESSES; first += YK_MAX_CURVES)
+            make_panel(c, i, &yk__resources[k], first, fs);
+        yk__figures_share_y(fs, begin);
+    }
     make_interfaces(c, i, fs);
 }

@@ -102,8 +102,8 @@ void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
 
 /* ---- options ---- */
 
-const char *const yk__batch_options[] = {"batch", "lr", NULL}, *const yk__worker_options[] = {
-                                                                   "workers", "processes", "lr", NULL};
+const char *const yk__batch_options[] = {"batch", "lr", NULL};
+const char *const yk__worker_options[] = {"workers", "processes", "lr", NULL};
 
 static void mode_text(const yk_facts *f, char *out)
 {
@@ -195,18 +195,22 @@ yk_status yk__find_varying(yk_compare *c)
                                         "batch",  "processes", "threads", "optimizer", "lr",
                                         "epochs", "steps",     "seed",    NULL};
     char(*text)[YK_OPTION_SIZE] = calloc(c->n, sizeof *text);
+    const char *name;
+    json_t *value;
     c->value = calloc(c->n, sizeof *c->value);
     if (!text || !c->value) {
         free(text);
         return yk_fail_memory(c->n * (sizeof *text + sizeof *c->value), "the options of runs");
     }
-    for (const char *const *name = usual; *name; name++)
-        c->options += find_values(c, c->options, *name, text);
+    for (size_t k = 0; usual[k]; k++)
+        c->options += find_values(c, c->options, usual[k], text);
     for (size_t i = 0; i < c->n; i++)
-        for (size_t o = 0; o < c->run[i].options && c->options < YK_MAX_VARYING; o++) {
-            const char *name = c->run[i].option[o].name;
+        json_object_foreach(c->run[i].options, name, value)
+        {
+            const bool seen = i && yk_run_get(&c->run[0], name);
             c->varying[c->options] = NULL;
-            if (changes_results(name) && !yk_is_listed(name, usual) && !yk_is_listed(name, c->varying))
+            if (!seen && c->options < YK_MAX_VARYING && changes_results(name) && !yk_is_listed(name, usual) &&
+                !yk_is_listed(name, c->varying))
                 c->options += find_values(c, c->options, name, text);
         }
     c->varying[c->options] = NULL;

@@ -199,6 +199,8 @@ static bool is_default(const char *name, const char *value)
 static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    const char *name;
+    json_t *option;
     bool launched = false; /* by yoke; otherwise mpirun or srun started the processes, if there are several */
     for (const yk_option *o = yk_options; o->name; o++)
         launched |= (o->flags & YK_OPT_STARTS_JOB) && yk_run_get(r, o->name);
@@ -206,8 +208,9 @@ static void command(const yk_run *r, const yk_facts *f, yk_text *out)
     if (f->ranks > 1.0 && !launched)
         yk_text_print(out, "<span>mpirun -n %.0f</span> ", f->ranks);
     yk_text_add(out, "yoke train");
-    for (size_t i = 0; i < r->options; i++) {
-        const char *name = r->option[i].name, *value = r->option[i].value;
+    json_object_foreach(r->options, name, option)
+    {
+        const char *value = json_string_value(option);
         if (!*name || name[strspn(name, letters)] || is_default(name, value))
             continue;
         const bool flag = !strcmp(value, "true");
@@ -225,13 +228,15 @@ static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 static void configuration(const yk_page *p, size_t i, yk_text *out)
 {
     const yk_run *r = &p->compare->run[i];
+    const char *name;
+    json_t *value;
     if (!r->options)
         return;
     yk_text_add(out, "<div class=\"cols\"><div>");
     command(r, &p->compare->facts[i], out);
     yk_text_add(out, p->compare->n == 1 ? "</div><div><h3>Options</h3><dl class=\"options\">" : "");
-    for (size_t o = 0; p->compare->n == 1 && o < r->options; o++)
-        yk_html(out, "<div><dt>%s</dt><dd>%s</dd></div>", r->option[o].name, r->option[o].value);
+    json_object_foreach(p->compare->n == 1 ? r->options : NULL, name, value)
+        yk_html(out, "<div><dt>%s</dt><dd>%s</dd></div>", name, json_string_value(value));
     yk_text_add(out, p->compare->n == 1 ? "</dl></div></div>\n" : "</div></div>\n");
 }
 
@@ -244,8 +249,8 @@ static void passes(const yk_run *r, yk_text *out)
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
 }
 
-/* A table of a run, if it has rows: `before`, title and table. A single worker or process has the numbers of the run. */
-static void show(yk_run_table which, const yk_compare *c, size_t i, const char *before, yk_text *out)
+/* A table of a run, if it has rows: title and table. A single worker or process has the numbers of the run. */
+static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out)
 {
     const size_t min = which == YK_RUN_WORKERS || which == YK_RUN_PROCESSES ? 2 : 1;
     yk_table t;
@@ -257,7 +262,7 @@ static void show(yk_run_table which, const yk_compare *c, size_t i, const char *
     if (t.status && !out->status)
         out->status = t.status;
     if (t.rows >= min && !t.status) {
-        yk_text_print(out, "%s<div><h3>%s</h3>", before, t.title);
+        yk_text_print(out, "<div><h3>%s</h3>", t.title);
         page_table(&t, c, out);
         yk_text_add(out, "</div>");
     }
@@ -302,21 +307,33 @@ static const char *section_of(const yk_page *p, const yk_figure *f)
     return f->run < 0 || p->compare->n == 1 ? "time" : ""; /* a single run has its own phases here too */
 }
 
-/* The figures of run i in a section, in a grid; returns how many. */
-static size_t run_figures(const yk_page *p, size_t i, const char *section, yk_text *out)
+/* The figures in a section, of one run or all (-1), in a grid. The panels of a figure are small, below their common title. Returns
+ * whether there are any. */
+static bool show_figures(const yk_page *p, int run, const char *section, const char *class, yk_text *out)
 {
-    size_t shown = 0;
-    for (size_t k = 0; k < p->figures->n; k++) {
-        const yk_figure *f = &p->figures->figure[k];
-        char caption[256]; /* without the run, which is in the heading */
-        if (f->run != (int)i || strcmp(section_of(p, f), section))
+    const char *before = NULL; /* the title of the panels that are open; "": a grid of whole figures */
+    for (size_t i = 0; i < p->figures->n; i++) {
+        const yk_figure *f = &p->figures->figure[i];
+        const char *title = *f->panel ? f->title : "";
+        if (strcmp(section_of(p, f), section) || (run >= 0 && f->run != run))
             continue;
-        snprintf(caption, sizeof caption, "%s%s%s", f->title, *f->panel ? ": " : "", f->panel);
-        yk_text_add(out, shown++ ? "" : "<div class=\"figures\">");
-        page_figure(f, caption, out);
+        if (!before || strcmp(before, title)) {
+            yk_text_add(out, before ? "</div>\n" : "");
+            if (*title)
+                yk_html(out, "<h3 class=\"panels\">%s</h3>", title);
+            size_t panels = 0;
+            for (const yk_figure *k = f; *title && k < p->figures->figure + p->figures->n; k++)
+                panels += k->run == f->run && !strcmp(k->title, title);
+            yk_text_print(out, "<div class=\"%s%s\">\n", class,
+                          !*title                      ? ""
+                          : panels == 2 || panels == 4 ? " small two"
+                                                       : " small");
+        }
+        before = title;
+        page_figure(f, *f->panel ? f->panel : f->title, out);
     }
-    yk_text_add(out, shown ? "</div>" : "");
-    return shown;
+    yk_text_add(out, before ? "</div>\n" : "");
+    return before != NULL;
 }
 
 /* The test metrics of a run: a section if it is the only one. */
@@ -328,10 +345,10 @@ static void page_metrics(const yk_page *p, size_t i, yk_text *out)
         return;
     yk_text_add(out, only ? "<section id=\"metrics\"><h2>Metrics</h2><div class=\"cols\">"
                           : "<div class=\"cols\">");
-    show(YK_RUN_METRICS, c, i, "", out);
-    show(YK_RUN_CLASSES, c, i, "", out);
+    show(YK_RUN_METRICS, c, i, out);
+    show(YK_RUN_CLASSES, c, i, out);
     yk_text_add(out, "</div>");
-    run_figures(p, i, "metrics", out);
+    show_figures(p, (int)i, "metrics", "figures", out);
     yk_text_add(out, only ? "</section>\n" : "\n");
 }
 
@@ -353,17 +370,15 @@ static void page_run(const yk_page *p, size_t i, yk_text *out)
     }
     yk_text_add(
         out,
-        run_figures(p, i, "", out)
+        show_figures(p, (int)i, "", "figures", out)
             ? "\n"
             : "<p class=\"note\">This run did not record its use of CPU, memory, network and disk.</p>\n");
     if (c->run[i].logs > 4 * YK_MAX_CURVES)
         yk_text_print(out, "<p class=\"note\">The plots show the first %d of %zu processes.</p>",
                       4 * YK_MAX_CURVES, c->run[i].logs);
     passes(&c->run[i], out);
-    for (int k = YK_RUN_WORKERS; k < YK_RUN_WEIGHTS; k++)
-        show((yk_run_table)k, c, i, "", out);
-    show(YK_RUN_WEIGHTS, c, i, only ? "</div></section>\n<section id=\"model\"><div class=\"body\">" : "",
-         out);
+    for (int k = YK_RUN_WORKERS; k < YK_RUN_TABLES; k++)
+        show((yk_run_table)k, c, i, out);
     if (only)
         yk_text_add(out, "</div></section>\n<section id=\"configuration\"><h2>Configuration</h2>");
     configuration(p, i, out);
@@ -394,6 +409,11 @@ static void in_common(const yk_compare *c, yk_text *out)
         yk_html(out, "%s%s%s", data && *between ? " " : between, data ? "on " : "", text);
         between = " \u00b7 ";
     }
+}
+
+static void tile(const char *name, const char *value, const char *small, yk_text *out)
+{
+    yk_html(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", name, value, small);
 }
 
 /* The main numbers of a run. `small`: a format for `of`, which is left out if that is unknown, or a text. */
@@ -438,7 +458,7 @@ static void tiles(const yk_facts *f, yk_text *out)
         yk_unit_text(list[i].unit, list[i].x, value);
         snprintf(small, sizeof small,
                  isfinite(list[i].of) || !strchr(list[i].small, '%') ? list[i].small : "", list[i].of);
-        yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", list[i].name, value, small);
+        tile(list[i].name, value, small, out);
     }
     yk_text_add(out, "</dl>\n");
 }
@@ -516,8 +536,7 @@ static void verdict(const yk_page *p, yk_text *out)
     } else {
         yk_text_add(out, c->highlights ? "<dl class=\"tiles\">" : "");
         for (size_t i = 0; i < c->highlights; i++)
-            yk_html(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", c->highlight[i].title,
-                    c->highlight[i].value, c->highlight[i].text);
+            tile(c->highlight[i].title, c->highlight[i].value, c->highlight[i].text, out);
         yk_text_add(out, c->highlights ? "</dl><ul class=\"findings\">" : "<ul class=\"findings\">");
         size_t failed = 0;
         for (size_t i = 0; i < c->n; i++)
@@ -568,35 +587,7 @@ static void warnings(const yk_page *p, yk_text *out)
     yk_text_add(out, "</div></section>\n");
 }
 
-/* ---- figures, by section ---- */
-
-/* Figures in a grid. The panels of a figure are small, below their common title. */
-static void show_figures(const yk_page *p, const char *section, const char *class, yk_text *out)
-{
-    const char *before = NULL; /* the title of the panels that are open; "": a grid of whole figures */
-    for (size_t i = 0; i < p->figures->n; i++) {
-        const yk_figure *f = &p->figures->figure[i];
-        const char *title = *f->panel ? f->title : "";
-        if (strcmp(section_of(p, f), section))
-            continue;
-        if (!before || strcmp(before, title)) {
-            yk_text_add(out, before ? "</div>\n" : "");
-            if (*title)
-                yk_html(out, "<h3 class=\"panels\">%s</h3>", title);
-            size_t panels = 0;
-            for (size_t k = i; *title && k < p->figures->n && !strcmp(p->figures->figure[k].title, title);
-                 k++)
-                panels++;
-            yk_text_print(out, "<div class=\"%s%s\">\n", class,
-                          !*title                      ? ""
-                          : panels == 2 || panels == 4 ? " small two"
-                                                       : " small");
-        }
-        before = title;
-        page_figure(f, *f->panel ? f->panel : f->title, out);
-    }
-    yk_text_add(out, before ? "</div>\n" : "");
-}
+/* ---- sections ---- */
 
 static void curves(const yk_page *p, yk_text *out)
 {
@@ -619,7 +610,7 @@ static void curves(const yk_page *p, yk_text *out)
         yk_text_print(out, "<label for=\"x%d\">%s</label>", a, names[a]);
     yk_text_add(out, "</div></div>");
     page_legend(p->compare, out);
-    show_figures(p, "curves", "figures choice", out);
+    show_figures(p, -1, "curves", "figures choice", out);
     if (rings)
         yk_text_add(out, "<p class=\"note\">A ring marks the point after which a curve did not improve.</p>");
     yk_text_add(out, "</section>\n");
@@ -639,7 +630,7 @@ static void section(const yk_page *p, const char *id, const char *title, yk_text
         page_table(t, p->compare, out);
     if (!strcmp(id, "resources"))
         page_legend(p->compare, out);
-    show_figures(p, id, "figures", out);
+    show_figures(p, -1, id, "figures", out);
     yk_text_add(out, "</section>\n");
 }
 

@@ -32,118 +32,77 @@ static yk_status save(yk_text *t, const char *dir, const char *name, const char 
     return st;
 }
 
-/* Writes all tables that have rows, those of the comparison and then those of the runs: to a text, or each to a file. */
-static yk_status write_tables(const yk_compare *c, void (*write)(const yk_table *t, yk_text *out),
-                              const char *dir, yk_text *out)
+static yk_status export_csv(const yk_figures *fs, const yk_compare *c, const char *dir)
 {
-    yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < c->tables + YK_RUN_TABLES; i++) {
-        yk_table made = {0};
-        const yk_table *t = i < c->tables ? &c->table[i] : &made;
-        yk_text file = {0};
-        char name[64];
-        if (t == &made) {
-            yk_run_table_make(c, -1, (yk_run_table)(i - c->tables), &made);
-            yk_table_drop_empty_columns(&made);
-            made.id = strcmp(made.id, "workers") ? made.id : "run-workers"; /* another table has this name */
-        }
-        snprintf(name, sizeof name, "table-%s", t->id);
-        st = t->status;
-        if (!st && t->rows)
-            write(t, dir ? &file : out);
-        if (!st && t->rows && dir)
-            st = save(&file, dir, name, ".csv");
-        yk_table_fini(&made);
+    yk_status st = yk_dir_make(dir);
+    for (size_t i = 0; !st && i < fs->n + c->tables; i++) {
+        const yk_table *table = i < fs->n ? NULL : &c->table[i - fs->n];
+        yk_text t = {0};
+        char name[256];
+        if (table)
+            yk_table_csv(table, &t);
+        else
+            yk_figure_csv(&fs->figure[i], &t);
+        snprintf(name, sizeof name, "%s%s", table ? "table-" : "", table ? table->id : fs->figure[i].id);
+        st = save(&t, dir, name, ".csv");
     }
     return st;
 }
 
-static yk_status export_csv(const yk_figures *fs, const yk_compare *c, const char *dir)
+static void export_tables(const yk_compare *c, yk_format format, yk_text *out)
 {
-    yk_status st = yk_dir_make(dir);
-    for (size_t i = 0; !st && i < fs->n; i++) {
-        yk_text t = {0};
-        yk_figure_csv(&fs->figure[i], &t);
-        st = save(&t, dir, fs->figure[i].id, ".csv");
-    }
-    return st ? st : write_tables(c, yk_table_csv, dir, NULL);
-}
-
-static yk_status export_tables(const yk_compare *c, yk_format format, yk_text *out)
-{
-    if (format == YK_FORMAT_MARKDOWN)
-        return write_tables(c, yk_table_markdown, NULL, out);
-    yk_text_add(out, "% For \\input. Needs no packages; with booktabs, the tables have its rules.\n"
-                     "\\providecommand{\\toprule}{\\hline}\n"
-                     "\\providecommand{\\midrule}{\\hline}\n"
-                     "\\providecommand{\\bottomrule}{\\hline}\n");
-    return write_tables(c, yk_table_latex, NULL, out);
+    const bool latex = format == YK_FORMAT_LATEX;
+    if (latex)
+        yk_text_add(out, "% For \\input. Needs no packages; with booktabs, the tables have its rules.\n"
+                         "\\providecommand{\\toprule}{\\hline}\n"
+                         "\\providecommand{\\midrule}{\\hline}\n"
+                         "\\providecommand{\\bottomrule}{\\hline}\n");
+    for (size_t i = 0; i < c->tables; i++)
+        (latex ? yk_table_latex : yk_table_markdown)(&c->table[i], out);
 }
 
 /* ---- PNG: another program converts the SVG ---- */
 
-/* The programs that can convert it, in this order. */
-static const char *const converters[] = {"rsvg-convert", "chromium", "chromium-browser", "google-chrome",
-                                         NULL};
+/* Uses the first program that is installed. $1: the SVG file, $2: the PNG file, $3: its size, $4: a directory. Browsers run without
+ * a sandbox: root needs that, and the file is ours. Another one may be running, with another user's data. */
+static const char converter[] =
+    "command -v rsvg-convert && exec rsvg-convert --zoom=2 -o \"$2\" \"$1\"\n"
+    "for browser in chromium chromium-browser google-chrome; do\n"
+    "  command -v $browser && exec $browser --headless --no-sandbox --disable-gpu --hide-scrollbars \\\n"
+    "    --force-device-scale-factor=2 --window-size=$3 --user-data-dir=\"$4/browser\" --screenshot=\"$2\" "
+    "\"$1\"\n"
+    "done\n"
+    "exit 127\n";
 
-typedef struct {
-    const char *const *program;
-    char temp[32]; /* a directory for the SVG files */
-} conversion;
-
-/* Returns an errno value. */
-static int start(const conversion *c, const char *from, const char *to, int height, pid_t *pid_out)
+static yk_status convert(const char *from, const char *to, int height, const char *temp)
 {
-    char shot[MAX_PATH + 16], size[48], data[64];
-    snprintf(shot, sizeof shot, "--screenshot=%s", to);
-    snprintf(size, sizeof size, "--window-size=%d,%d", YK__WIDTH, height);
-    snprintf(data, sizeof data, "--user-data-dir=%s/browser", c->temp); /* another one may be running */
-    const char *const simple[] = {*c->program, "--zoom=2", "-o", to, from, NULL};
-    /* without a sandbox: root needs that, and the file is ours */
-    const char *const browser[] = {*c->program,
-                                   "--headless",
-                                   "--no-sandbox",
-                                   "--disable-gpu",
-                                   "--hide-scrollbars",
-                                   "--force-device-scale-factor=2",
-                                   size,
-                                   data,
-                                   shot,
-                                   from,
-                                   NULL};
-    char *const *arguments = (char *const *)(c->program == converters ? simple : browser);
+    char size[48];
+    snprintf(size, sizeof size, "%d,%d", YK__WIDTH, height);
+    const char *const arguments[] = {"sh", "-c", converter, "sh", from, to, size, temp, NULL};
     posix_spawn_file_actions_t quiet;
-    int error = posix_spawn_file_actions_init(&quiet);
-    if (error)
-        return error;
-    error = posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", 1, 0);
-    if (!error)
-        error = posix_spawnp(pid_out, *c->program, &quiet, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&quiet);
-    return error;
-}
-
-/* Uses the first converter that is installed. */
-static yk_status convert(conversion *c, const char *from, const char *to, int height)
-{
     pid_t pid;
-    int status = 0, error;
-    while ((error = start(c, from, to, height, &pid)) == ENOENT && c->program[1])
-        c->program++;
-    if (error == ENOENT)
-        return yk_fail(YK_ESYSTEM, "--png needs rsvg-convert (on Debian: apt-get install librsvg2-bin) or "
-                                   "chromium; neither is installed. Use --svg instead");
+    int status = 0, error = posix_spawn_file_actions_init(&quiet);
     if (error)
-        return yk_fail(YK_ESYSTEM, "cannot start %s: %s", *c->program, strerror(error));
+        return yk_fail_memory(sizeof quiet, "a program");
+    for (int fd = STDOUT_FILENO; !error && fd <= STDERR_FILENO; fd++)
+        error = posix_spawn_file_actions_addopen(&quiet, fd, "/dev/null", O_WRONLY, 0);
+    if (!error)
+        error = posix_spawn(&pid, "/bin/sh", &quiet, NULL, (char *const *)arguments, environ);
+    posix_spawn_file_actions_destroy(&quiet);
+    if (error)
+        return yk_fail(YK_ESYSTEM, "cannot start /bin/sh: %s", strerror(error));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return yk_fail(YK_ESYSTEM, "--png needs rsvg-convert (on Debian: apt-get install librsvg2-bin) or "
+                                   "chromium; neither is installed. Use --svg instead");
     if (!WIFEXITED(status) || WEXITSTATUS(status) || access(to, R_OK))
-        return yk_fail(YK_ESYSTEM, "%s failed to write %s; use --svg, which needs no other program",
-                       *c->program, to);
+        return yk_fail(YK_ESYSTEM,
+                       "cannot convert an SVG file to %s; use --svg, which needs no other program", to);
     return YK_OK;
 }
 
-static yk_status convert_text(conversion *c, yk_text *svg, const char *dir, const char *name)
+static yk_status convert_text(const char *temp, yk_text *svg, const char *dir, const char *name)
 {
     static const char label[] = " height=\"";
     char from[MAX_PATH], to[MAX_PATH];
@@ -151,10 +110,10 @@ static yk_status convert_text(conversion *c, yk_text *svg, const char *dir, cons
     const char *at = svg->status ? NULL : strstr(svg->s, label);
     if (at)
         yk_digits_after(label, at, INT_MAX, &height);
-    const yk_status st = save(svg, c->temp, name, ".svg");
-    snprintf(from, sizeof from, "%s/%s.svg", c->temp, name);
+    const yk_status st = save(svg, temp, name, ".svg");
+    snprintf(from, sizeof from, "%s/%s.svg", temp, name);
     snprintf(to, sizeof to, "%s/%s.png", dir, name);
-    return st ? st : convert(c, from, to, (int)height);
+    return st ? st : convert(from, to, (int)height, temp);
 }
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
@@ -166,10 +125,10 @@ static int remove_one(const char *path, const struct stat *s, int kind, struct F
 /* Saves every drawing as SVG, or as PNG. */
 static yk_status export_drawings(const yk_figures *fs, const char *dir, bool png)
 {
-    conversion c = {converters, "/tmp/yoke-report-XXXXXX"};
+    char temp[] = "/tmp/yoke-report-XXXXXX"; /* for SVG files */
     yk_status st = yk_dir_make(dir);
-    if (!st && png && !mkdtemp(c.temp))
-        st = yk_fail_path(c.temp, "cannot create a temporary directory", errno);
+    if (!st && png && !mkdtemp(temp))
+        st = yk_fail_path(temp, "cannot create a temporary directory", errno);
     if (st)
         return st;
     for (size_t i = 0; i < fs->n; i++) {
@@ -179,11 +138,11 @@ static yk_status export_drawings(const yk_figures *fs, const char *dir, bool png
             char name[sizeof f->id + 16];
             snprintf(name, sizeof name, f->steps_or_time ? "%s-by-%s" : "%s", f->id, yk_x_names[x]);
             yk_figure_draw(f, (yk_x)x, YK_DRAW_FILE, &svg);
-            st = png ? convert_text(&c, &svg, dir, name) : save(&svg, dir, name, ".svg");
+            st = png ? convert_text(temp, &svg, dir, name) : save(&svg, dir, name, ".svg");
         }
     }
     if (png)
-        nftw(c.temp, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        nftw(temp, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return st;
 }
 
@@ -208,16 +167,17 @@ static yk_status create_comparison(yk_format format, char **out)
     return *out ? YK_OK : yk_fail_memory(sizeof name, "a path");
 }
 
-static yk_status compose(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
-                         const yk_figures *fs, yk_text *out)
+static void compose(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
+                    const yk_figures *fs, yk_text *out)
 {
-    if (r->format != YK_FORMAT_HTML)
-        return export_tables(c, r->format, out);
+    if (r->format != YK_FORMAT_HTML) {
+        export_tables(c, r->format, out);
+        return;
+    }
     char *directory = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
          *slash = directory ? strrchr(directory, '/') : NULL;
     yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, warnings, fs}, out);
     free(directory);
-    return YK_OK;
 }
 
 static yk_status write_out(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
@@ -227,7 +187,8 @@ static yk_status write_out(const yk_report *r, const yk_compare *c, const yk_war
     yk_text text = {0};
     char name[32];
     snprintf(name, sizeof name, "report.%s", ending[r->format]);
-    yk_status st = compose(r, c, warnings, fs, &text);
+    yk_status st = YK_OK;
+    compose(r, c, warnings, fs, &text);
     out->bytes = text.n;
     if (!st && compares)
         st = create_comparison(r->format, &out->out);

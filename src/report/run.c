@@ -336,17 +336,13 @@ const yk_stacked_phase yk_stacked[YK_PHASES] = {
 
 void yk_run_fini(yk_run *r)
 {
-    for (size_t i = 0; i < r->options; i++) {
-        free(r->option[i].name);
-        free(r->option[i].value);
-    }
     for (size_t i = 0; i < r->logs; i++) {
         free(r->log[i].sample.row);
         json_decref(r->log[i].alerts);
     }
     free(r->path);
     free(r->name);
-    free(r->option);
+    json_decref(r->options);
     free(r->train.row);
     free(r->eval.row);
     free(r->log);
@@ -357,24 +353,19 @@ void yk_run_fini(yk_run *r)
 
 const char *yk_run_get(const yk_run *r, const char *option)
 {
-    for (size_t i = 0; i < r->options; i++)
-        if (!strcmp(r->option[i].name, option))
-            return r->option[i].value;
-    return NULL;
+    return json_string_value(json_object_get(r->options, option));
 }
 
 /* ---- config.ini ---- */
 
 static yk_status add_option(yk_run *r, const char *name, const char *value)
 {
-    if (r->options == YK_RUN_OPTIONS)
+    r->options = r->options ? r->options : json_object();
+    if (json_object_size(r->options) == YK_RUN_OPTIONS)
         return yk_fail(YK_EDATA, "more than %d options", YK_RUN_OPTIONS);
-    if (YK_RESERVE(r->option, r->option_cap, r->options + 1, "options of a run"))
-        return YK_ESYSTEM;
-    yk_run_option *o = &r->option[r->options++];
-    o->name = strdup(name);
-    o->value = strdup(value);
-    return o->name && o->value ? YK_OK : yk_fail_memory(64, "an option of a run");
+    return json_object_set_new_nocheck(r->options, name, json_string_nocheck(value))
+               ? yk_fail_memory(64, "an option of a run")
+               : YK_OK;
 }
 
 /* The hosts are in a comment, since a file must not choose them (yk_config_save). */
@@ -468,7 +459,7 @@ static int set_number(json_t *o, const char *name, double x)
 
 static int set_text(json_t *o, const char *name, const char *s)
 {
-    return !yk_string_at(o, name) && *s ? json_object_set_new(o, name, json_string(s)) : 0;
+    return !yk_string_at(o, name) && *s ? json_object_set_new(o, name, json_string_nocheck(s)) : 0;
 }
 
 /* Adds what the log of a process tells to its part of the summary. */

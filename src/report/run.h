@@ -1,6 +1,6 @@
 /* A run directory, read into memory: options, measurements, results.
  *
- *     RUN/config.ini                 -> r.option[]     name, value
+ *     RUN/config.ini                 -> r.options      an object
  *     RUN/metrics.jsonl              -> r.train, r.eval
  *     RUN/summary.json               -> r.summary      NULL if the run did not end, or for old versions
  *     RUN/worker-R/resources.jsonl   -> r.log[]        by rank
@@ -80,18 +80,13 @@ typedef struct {
 } yk_process_log;
 
 typedef struct {
-    char *name, *value;
-} yk_run_option;
-
-typedef struct {
     yk_metric *row;
     size_t n, cap;
 } yk_metrics;
 
 typedef struct {
     char *path, *name;
-    yk_run_option *option;
-    size_t options, option_cap;
+    json_t *options; /* texts; NULL: none */
     yk_metrics train, eval;
     json_t *summary;   /* or NULL */
     json_t *processes; /* an array */

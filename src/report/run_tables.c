@@ -253,7 +253,8 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
          "yoke inspect RUN --data SPEC finds the names of hashed features in the data.", weight_columns,
          COUNT(weight_columns), weights}};
     const bool all = run < 0;
-    *out = (yk_table){.id = kinds[which].id,
+    /* the comparison has a table of workers, too */
+    *out = (yk_table){.id = all && which == YK_RUN_WORKERS ? "run-workers" : kinds[which].id,
                       .title = kinds[which].title,
                       .note = kinds[which].note,
                       .lead = all,

@@ -170,8 +170,3 @@ bool yk_sweep_run_failed(const yk_sweep_run *run)
 {
     return run->state == YK_SWEEP_FAILED || run->state == YK_SWEEP_DIVERGED;
 }
-
-double yk_sweep_run_number(const yk_sweep_run *run, const char *name)
-{
-    return yk_number_at(run->summary, name);
-}

@@ -38,7 +38,4 @@ void yk_sweep_run_take(yk_sweep_run *run, json_t *summary);
 
 bool yk_sweep_run_failed(const yk_sweep_run *run); /* or diverged */
 
-/* A number of the summary; NaN: none. */
-double yk_sweep_run_number(const yk_sweep_run *run, const char *name);
-
 #endif

@@ -12,25 +12,25 @@
  * from that rate. */
 static double train_seconds_of(const yk_sweep_run *r)
 {
-    double seconds = yk_sweep_run_number(r, "examples") / yk_sweep_run_number(r, "examples_per_second");
-    return isfinite(seconds) ? seconds : yk_sweep_run_number(r, "train_seconds");
+    double seconds = yk_number_at(r->summary, "examples") / yk_number_at(r->summary, "examples_per_second");
+    return isfinite(seconds) ? seconds : yk_number_at(r->summary, "train_seconds");
 }
 
 /* Cores in use on average: of the samples, or else the CPU time of the process. */
 static double cpu_of(const yk_sweep_run *r)
 {
-    const double mean = yk_sweep_run_number(r, "resources.cpu.mean"),
-                 loading = yk_sweep_run_number(r, "load_seconds");
+    const double mean = yk_number_at(r->summary, "resources.cpu.mean"),
+                 loading = yk_number_at(r->summary, "load_seconds");
     return isfinite(mean) ? mean
-                          : yk_sweep_run_number(r, "cpu_seconds") /
-                                (yk_sweep_run_number(r, "seconds") + (isfinite(loading) ? loading : 0.0));
+                          : yk_number_at(r->summary, "cpu_seconds") /
+                                (yk_number_at(r->summary, "seconds") + (isfinite(loading) ? loading : 0.0));
 }
 
 /* Of all processes together if it was sampled, but not below a short peak between two samples. */
 static double memory_of(const yk_sweep_run *r)
 {
-    return fmax(yk_sweep_run_number(r, "resources.memory.peak"),
-                yk_sweep_run_number(r, "peak_rss_bytes")); /* ignores NaN */
+    return fmax(yk_number_at(r->summary, "resources.memory.peak"),
+                yk_number_at(r->summary, "peak_rss_bytes")); /* ignores NaN */
 }
 
 /* ---- measures: results that are averaged, and their format */
@@ -64,7 +64,7 @@ static double measure(const yk_sweep_run *r, size_t m)
 {
     if (r->state != YK_SWEEP_DONE)
         return (double)NAN;
-    return measures[m].of ? measures[m].of(r) : yk_sweep_run_number(r, measures[m].name);
+    return measures[m].of ? measures[m].of(r) : yk_number_at(r->summary, measures[m].name);
 }
 
 /* Of the repeats of a point. */
@@ -169,7 +169,7 @@ yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f)
     const yk_status st = yk_table_print(&t, "", "-", f);
     yk_table_fini(&t);
     for (size_t i = 0; i < p->nruns; i++) {
-        double majority = yk_sweep_run_number(&p->run[i], "majority_accuracy");
+        double majority = yk_number_at(p->run[i].summary, "majority_accuracy");
         if (isfinite(majority)) { /* the baseline for accuracies */
             fprintf(f, "majority class: %.2f %%\n", 100.0 * majority);
             break;
