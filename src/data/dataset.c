@@ -25,6 +25,7 @@ static uint64_t estimate(const yk_source *s)
 /* ---- loading: threads read blocks in parallel, and append them in order */
 
 typedef struct {
+    yk_dataset *data; /* its columns, classes, fields and examples are counted */
     yk_source *source;
     yk_rows *rows; /* NULL: only counts */
     bool keep;     /* keeps the blocks instead of appending them to rows */
@@ -34,24 +35,22 @@ typedef struct {
     bool scatters, refused;
     yk_mutex lock;
     yk_cond appended;
-    size_t next_block, next_append;
-    yk_status status;
-    char error[2048];
+    size_t next_block, next_append, end; /* end: of the range of blocks */
+    bool failed;
     double began, reported;
-    size_t dim, end; /* end: of the range of blocks */
-    int32_t max_label;
-    uint32_t fields;
-    uint64_t examples;
 } loader;
 
 static void count_rows(loader *l, const yk_rows *rows)
 {
+    yk_dataset *d = l->data;
     const uint32_t fields = l->source->fields ? l->source->fields : yk_rows_count_fields(rows);
+    int32_t largest = (int32_t)d->classes - 1;
     for (size_t i = 0; i < rows->n; i++)
-        l->max_label = rows->label[i] > l->max_label ? rows->label[i] : l->max_label;
-    l->fields = fields > l->fields ? fields : l->fields;
-    l->dim = rows->dim > l->dim ? rows->dim : l->dim;
-    l->examples += rows->n;
+        largest = rows->label[i] > largest ? rows->label[i] : largest;
+    d->classes = (uint32_t)largest + 1;
+    d->fields = fields > d->fields ? fields : d->fields;
+    d->dim = rows->dim > d->dim ? rows->dim : d->dim;
+    d->examples += rows->n;
 }
 
 /* Counts the rows of a block, and appends or keeps them. The lock is held. */
@@ -74,7 +73,8 @@ static void report_progress(loader *l)
     double now = yk_now();
     if (now - l->began > 1.0 && now - l->reported > 0.2) {
         l->reported = now;
-        yk_progress("reading %s: %llu examples, %.0f %%", l->source->spec, (unsigned long long)l->examples,
+        yk_progress("reading %s: %llu examples, %.0f %%", l->source->spec,
+                    (unsigned long long)l->data->examples,
                     100.0 * (double)l->next_append / (double)l->source->nblocks);
     }
 }
@@ -129,32 +129,33 @@ static yk_status read_block(loader *l, size_t block, yk_rows *part)
     return st;
 }
 
-static void *load_thread(void *arg)
+/* The error is that of the first bad block. */
+static yk_status load_blocks(void *context, int me)
 {
-    loader *l = arg;
+    (void)me;
+    loader *l = context;
+    yk_status st = YK_OK;
     yk_rows part;
     yk_rows_init(&part, l->source->kind, l->source->dim);
     yk_mutex_lock(&l->lock);
-    while (!l->status && l->next_block < l->end) {
+    while (!l->failed && l->next_block < l->end) {
         size_t block = l->next_block++;
         yk_mutex_unlock(&l->lock);
-        yk_status st = read_block(l, block, &part);
+        st = read_block(l, block, &part);
         yk_mutex_lock(&l->lock);
-        while (!l->status && l->next_append != block)
+        while (!l->failed && l->next_append != block)
             yk_cond_wait(&l->appended, &l->lock);
-        if (!st && !l->status)
+        if (!st && !l->failed)
             st = append(l, &part);
-        if (st && !l->status) {
-            l->status = st;
-            snprintf(l->error, sizeof l->error, "%s", yk_error());
-        }
+        st = l->failed ? YK_OK : st;
+        l->failed |= st != YK_OK;
         l->next_append = block + 1;
         report_progress(l);
         yk_cond_broadcast(&l->appended);
     }
     yk_mutex_unlock(&l->lock);
     yk_rows_fini(&part);
-    return NULL;
+    return st;
 }
 
 static _Thread_local yk_dataset_partition partition; /* per thread, because simulated ranks are threads */
@@ -173,7 +174,7 @@ static bool is_partitioned(const yk_source *s, yk_split split)
 static yk_status gather_parts(loader *l)
 {
     yk_status st = partition.gather(partition.context, l->rows);
-    l->examples = 0;
+    l->data->examples = 0;
     if (!st)
         count_rows(l, l->rows);
     return st;
@@ -225,21 +226,17 @@ static bool begin_scatter(yk_dataset *d, loader *l)
 }
 
 /* Reads blocks l->next_block to l->end - 1. */
-static void run_threads(loader *l)
+static yk_status run_threads(loader *l)
 {
-    yk_thread thread[YK_MAX_THREADS];
-    const int want = yk_cores_for(l->source->nblocks);
-    int started = 0;
     yk_mutex_init(&l->lock);
     yk_cond_init(&l->appended);
-    while (started + 1 < want && yk_thread_start(&thread[started], load_thread, l) == 0)
-        started++;
-    load_thread(l);
-    while (started > 0)
-        yk_thread_join(&thread[--started]);
+    l->data->fields = 0;
+    l->data->examples = 0;
+    const yk_status st = yk_team_once(yk_cores_for(l->source->nblocks), load_blocks, l);
     yk_mutex_destroy(&l->lock);
     yk_cond_destroy(&l->appended);
     yk_progress_end();
+    return st;
 }
 
 /* Loads all rows, or only counts them. */
@@ -248,7 +245,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     const bool part = rows && is_partitioned(d->source, split);
     const bool shuffled =
         rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN && !d->source->options.in_order;
-    loader l = {.source = d->source,
+    loader l = {.data = d,
+                .source = d->source,
                 .rows = rows,
                 .keep = shuffled && !part,
                 .began = yk_now(),
@@ -261,15 +259,16 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
         yk_rows_expect(rows, (size_t)d->source->examples);
     const loader again = l;
     bool scattered = l.keep && begin_scatter(d, &l);
-    run_threads(&l);
-    if (scattered && !l.status && (l.refused || l.examples != d->source->examples)) { /* rare */
+    yk_status st = run_threads(&l);
+    if (scattered && !st && (l.refused || d->examples != d->source->examples)) { /* rare */
         yk_rows_fini(rows);
         yk_rows_init(rows, d->kind, d->dim);
         l = again;
         scattered = false;
-        run_threads(&l);
+        st = run_threads(&l);
     }
-    yk_status st = l.status ? yk_fail(l.status, "%s", l.error) : part ? gather_parts(&l) : YK_OK;
+    if (!st && part)
+        st = gather_parts(&l);
     if (!st && scattered) {
         yk_scatter_end(&l.scatter);
         rows->dim = d->source->dim;
@@ -285,11 +284,6 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     for (size_t b = 0; b < l.nkept; b++)
         yk_rows_fini(&l.kept[b]);
     free(l.kept);
-    d->dim = l.dim > d->dim ? l.dim : d->dim;
-    if ((uint32_t)l.max_label + 1 > d->classes)
-        d->classes = (uint32_t)l.max_label + 1;
-    d->examples = l.examples;
-    d->fields = l.fields;
     return st;
 }
 
