@@ -15,10 +15,10 @@
 /* ---- totals, for all formats */
 
 typedef struct {
-    uint64_t examples, entries, dim;
-    int32_t largest_label;
+    yk_export_stats sum;
     uint32_t fields;
-    bool value, field, no_truth, weight, target;
+    unsigned arrays; /* optional ones, but values only if they are not all 1 */
+    bool no_truth;   /* of some rows */
     float scale;
 } totals;
 
@@ -26,31 +26,29 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
 {
     (void)reader;
     totals *c = context;
-    c->examples += rows->n;
-    c->entries += rows->kind == YK_ROWS_SPARSE ? rows->start[rows->n] : (uint64_t)rows->n * rows->dim;
-    c->dim = rows->dim > c->dim ? rows->dim : c->dim;
+    const unsigned value = 1u << YK_ROWS_VALUE;
+    const uint32_t fields = yk_rows_count_fields(rows);
+    c->sum.examples += rows->n;
+    c->sum.entries += rows->kind == YK_ROWS_SPARSE ? rows->start[rows->n] : (uint64_t)rows->n * rows->dim;
+    c->sum.dim = rows->dim > c->sum.dim ? rows->dim : c->sum.dim;
     c->scale = rows->scale;
     c->no_truth |= !rows->truth;
-    c->field |= rows->field != NULL;
-    c->weight |= rows->weight != NULL;
-    c->target |= rows->target != NULL;
-    const uint32_t fields = yk_rows_count_fields(rows);
+    c->arrays |= yk_rows_arrays(rows) & ~value;
     c->fields = fields > c->fields ? fields : c->fields;
     for (size_t i = 0; i < rows->n; i++)
-        c->largest_label = rows->label[i] > c->largest_label ? rows->label[i] : c->largest_label;
-    for (uint64_t i = 0; rows->value && !c->value && i < rows->start[rows->n]; i++)
-        c->value = rows->value[i] != 1.0f;
+        if ((uint32_t)rows->label[i] >= c->sum.classes)
+            c->sum.classes = (uint32_t)rows->label[i] + 1;
+    for (uint64_t i = 0; rows->value && !(c->arrays & value) && i < rows->start[rows->n]; i++)
+        c->arrays |= rows->value[i] != 1.0f ? value : 0;
     return YK_OK;
 }
 
-static yk_status fill_stats(const yk_source *s, const totals *c, yk_export_stats *out)
+/* Visits all rows. The context of `visit` is `c`, or begins with it. */
+static yk_status visit_all(yk_source *s, yk_visitor *visit, totals *c)
 {
-    uint32_t seen = c->largest_label < 1 ? 2 : (uint32_t)c->largest_label + 1;
-    out->examples = c->examples;
-    out->entries = c->entries;
-    out->dim = s->dim > c->dim ? s->dim : c->dim;
-    out->classes = s->classes > seen ? s->classes : seen;
-    return c->examples ? YK_OK : yk__fail_empty(s);
+    c->sum = (yk_export_stats){.dim = s->dim, .classes = s->classes > 2 ? s->classes : 2};
+    const yk_status st = yk_source_each(s, visit, c);
+    return st || c->sum.examples ? st : yk__fail_empty(s);
 }
 
 /* ---- rows as index:value lists, for tfrecord, libsvm and libffm */
@@ -58,6 +56,7 @@ static yk_status fill_stats(const yk_source *s, const totals *c, yk_export_stats
 typedef struct export_format export_format;
 
 typedef struct {
+    totals totals;
     const export_format *format;
     yk_file *file;
     uint32_t *index; /* dense rows: nonzero columns */
@@ -67,7 +66,6 @@ typedef struct {
     size_t example_cap;
     char *line; /* libsvm */
     size_t line_cap;
-    totals totals;
     uint64_t entries;
 } writer;
 
@@ -154,9 +152,10 @@ static yk_status write_rows(void *context, const yk_rows *rows, const yk_reader 
 {
     writer *w = context;
     yk_status st = count_rows(&w->totals, rows, reader);
-    if (w->totals.weight || w->totals.target)
+    const unsigned weight = 1u << YK_ROWS_WEIGHT, target = 1u << YK_ROWS_TARGET;
+    if (w->totals.arrays & (weight | target))
         st = yk_fail(YK_EUSAGE, "%s: the examples have %s, which only the cache format can store",
-                     reader->source->spec, w->totals.weight ? "weights" : "labels that are numbers");
+                     reader->source->spec, w->totals.arrays & weight ? "weights" : "labels that are numbers");
     for (int i = 0; i < 256 && !*w->pixel[255]; i++)
         snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
     for (size_t r = 0; r < rows->n && !st; r++) {
@@ -184,8 +183,9 @@ static yk_status export_rows(yk_source *s, const char *path, const export_format
     if (!st)
         st = yk_file_create(path, &w->file);
     if (!st)
-        st = yk_source_each(s, write_rows, w);
-    if (!st && !(st = fill_stats(s, &w->totals, out))) {
+        st = visit_all(s, write_rows, &w->totals);
+    if (!st) {
+        *out = w->totals.sum;
         out->entries = w->entries;
         out->bytes = yk_file_written(w->file);
     }
@@ -209,23 +209,21 @@ static yk_status add_rows(void *context, const yk_rows *rows, const yk_reader *r
 static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *out)
 {
     totals c = {0};
-    yk_status st = yk_source_each(s, count_rows, &c);
-    if (st || (st = fill_stats(s, &c, out)))
+    yk_status st = visit_all(s, count_rows, &c);
+    if (st)
         return st;
+    *out = c.sum;
     yk_cache_shape shape = {.header = {.kind = s->kind,
-                                       .n = c.examples,
+                                       .n = out->examples,
                                        .dim = out->dim,
-                                       .entries = c.entries,
+                                       .entries = out->entries,
                                        .classes = out->classes,
                                        .scale = c.scale,
                                        .height = (uint32_t)s->height,
                                        .width = (uint32_t)s->width,
                                        .channels = (uint32_t)s->channels,
                                        .fields = s->fields > c.fields ? s->fields : c.fields},
-                            .arrays =
-                                (unsigned)c.value << YK_ROWS_VALUE | (unsigned)!c.no_truth << YK_ROWS_TRUTH |
-                                (unsigned)c.field << YK_ROWS_FIELD | (unsigned)c.weight << YK_ROWS_WEIGHT |
-                                (unsigned)c.target << YK_ROWS_TARGET};
+                            .arrays = c.no_truth ? c.arrays & ~(1u << YK_ROWS_TRUTH) : c.arrays};
     char *schema = s->schema ? yk_schema_write(s->schema) : NULL;
     if (s->schema && !schema)
         return yk_fail_memory(1000, "the schema");
