@@ -126,27 +126,8 @@ static yk_status broken_input(tfr_reader *r, yk_status st)
     return st == YK_EDATA ? bad_record(r, yk_input_offset(r->base.in), yk_input_reason(r->base.in)) : st;
 }
 
-/* At the end of the block: reports damage up to the next record, which the reader of the next block skips. */
-static yk_status check_block_end(tfr_reader *r)
-{
-    r->ended = true;
-    for (;;) {
-        bool here;
-        yk_tfr rec;
-        yk_status st = yk_tfr_is_record(r->base.in, &here);
-        if (!st && here)
-            return YK_OK;
-        if (st || (st = yk_tfr_next(r->base.in, &rec)))
-            return broken_input(r, st);
-        if (rec.kind == YK_TFR_END)
-            return YK_OK;
-        r->records++;
-        if ((st = bad_record(r, rec.offset, rec.reason)) || rec.kind != YK_TFR_BAD_DATA)
-            return st; /* after bad data the next record is known, because the length is correct */
-    }
-}
-
-/* The end of the file, or a damaged frame. */
+/* The end of the file, or a damaged frame. After the end of the block, damage is reported up to the next record, which the reader of
+ * the next block skips. */
 static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
 {
     if (rec->kind == YK_TFR_END) {
@@ -158,7 +139,7 @@ static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
     r->records++;
     yk_status st = bad_record(r, rec->offset, rec->reason);
     bool found = rec->kind == YK_TFR_BAD_DATA; /* the length is correct, so the next record is known */
-    if (!st && rec->kind == YK_TFR_BAD_LENGTH) {
+    if (!st && rec->kind == YK_TFR_BAD_LENGTH && rec->offset < r->base.range->end) {
         yk_input_skip(r->base.in, 1);
         if ((st = yk_tfr_resync(r->base.in, r->base.range->end, &found)))
             return broken_input(r, st);
@@ -223,11 +204,11 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
     yk_status st = YK_OK;
     while (got < max && !r->ended && !st) {
         yk_tfr rec;
-        if (yk_input_offset(r->base.in) >= end) {
-            st = check_block_end(r);
+        if (yk_input_offset(r->base.in) >= end) /* of the block */
+            st = yk_tfr_is_record(r->base.in, &r->ended);
+        if (r->ended)
             break;
-        }
-        if ((st = yk_tfr_next(r->base.in, &rec))) {
+        if (st || (st = yk_tfr_next(r->base.in, &rec))) {
             st = broken_input(r, st);
         } else if (rec.kind != YK_TFR_RECORD) {
             st = skip_fault(r, &rec);
