@@ -78,43 +78,43 @@ yk_status yk_assignment_lease(yk_assignment *a, int worker, yk_lease *out)
     return YK_OK;
 }
 
-static void remove_lease(yk_assignment *a, size_t i)
+/* The oldest lease of a worker; NULL: it has none. */
+static struct yk_leased *held_by(const yk_assignment *a, int worker)
 {
-    memmove(a->held + i, a->held + i + 1, (a->nheld - i - 1) * sizeof *a->held);
+    for (struct yk_leased *h = a->held; h < a->held + a->nheld; h++)
+        if (h->worker == worker)
+            return h;
+    return NULL;
+}
+
+static void remove_lease(yk_assignment *a, struct yk_leased *h)
+{
     a->nheld--;
+    memmove(h, h + 1, (size_t)(a->held + a->nheld - h) * sizeof *h);
 }
 
 void yk_assignment_used(yk_assignment *a, int worker, uint64_t examples)
 {
-    for (size_t i = 0; examples && i < a->nheld;) {
-        yk_lease *r = &a->held[i].lease;
-        if (a->held[i].worker != worker) {
-            i++;
-            continue;
-        }
+    for (struct yk_leased *h; examples && (h = held_by(a, worker));) {
+        yk_lease *r = &h->lease;
         const uint64_t n = examples < r->end - r->begin ? examples : r->end - r->begin;
         r->begin += n;
         examples -= n;
         if (r->begin == r->end)
-            remove_lease(a, i);
+            remove_lease(a, h);
     }
 }
 
 yk_status yk_assignment_return(yk_assignment *a, int worker, uint64_t *examples_out)
 {
     *examples_out = 0;
-    for (size_t i = 0; i < a->nheld;) {
-        if (a->held[i].worker != worker) {
-            i++;
-            continue;
-        }
-        yk_status st = put_back(a, a->held[i].lease);
+    for (struct yk_leased *h; (h = held_by(a, worker)); remove_lease(a, h)) {
+        yk_status st = put_back(a, h->lease);
         if (st)
             return st;
-        *examples_out += a->held[i].lease.end - a->held[i].lease.begin;
+        *examples_out += h->lease.end - h->lease.begin;
         if (a->steps_left != UINT64_MAX)
-            a->steps_left += steps_of(a, a->held[i].lease);
-        remove_lease(a, i);
+            a->steps_left += steps_of(a, h->lease);
     }
     return YK_OK;
 }

@@ -178,11 +178,8 @@ static yk_status check_sparse(yk_memory_data *m)
 
 yk_status yk_memory_check_block(yk_rows *rows, size_t first)
 {
-    enum { BLOCK = 4096 }; /* entries in the L1 cache */
-    const size_t n = (size_t)rows->start[rows->n];
-    scan found = {0};
-    for (size_t e = 0; e < n; e += BLOCK)
-        scan_entries(rows, e, n - e < BLOCK ? n : e + BLOCK, &found);
+    scan found;
+    scan_part(&(scan_job){rows, &found, 1}, 0);
     return check_found(rows, NULL, first, &found);
 }
 
