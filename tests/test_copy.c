@@ -62,7 +62,7 @@ static size_t draw(yk_rng *r, uint32_t *key)
     yk_merger m = {0};
     assert_int_equal(yk_merger_reserve(&m, KEYS), YK_OK);
     for (int i = 0; i < KEYS; i++)
-        yk_merger_slot(&m, yk_rng_below(r, i % 3 ? PARAMS : 8));
+        yk_merger_slot_wide(&m, yk_rng_below(r, i % 3 ? PARAMS : 8), 1);
     memcpy(key, m.key, m.n * sizeof *key);
     const size_t n = m.n;
     yk_merger_fini(&m);

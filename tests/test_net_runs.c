@@ -104,7 +104,7 @@ static void ranges_equal_runs_with_their_rates(void **state)
     (void)state;
     const yk_optim_range same[] = {{2, 5, 1.0, 1.0}, {5, 9, 1.0, 1.0}};
     const yk_optim_range part[] = {{10, 30, 0.5, 0.0}};
-    for (int kind = 0; kind < yk_optim_kinds(); kind++)
+    for (int kind = 0; yk_optim_name(kind); kind++)
         for (int mode = 0; mode < 3; mode++) {
             const int workers = mode ? 2 : 1;
             const uint64_t staleness = mode == 2 ? YK_ASYNC : 0;

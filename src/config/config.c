@@ -207,7 +207,7 @@ static yk_status check_schedules(const yk_config *c)
 static bool uses_optimizer(const yk_config *c, const char *text)
 {
     bool uses = false;
-    for (int k = 0; k < yk_optim_kinds(); k++)
+    for (int k = 0; yk_optim_name(k); k++)
         uses |= strstr(yk_optim_name(k), text) && yk_by_group_has(&c->optimizer, k);
     return uses || (!*c->optimizer.part[YK_EVERY].name && strstr(yk_config_default_optimizer(c), text));
 }
@@ -225,7 +225,7 @@ static yk_status check_rates(const yk_config *c)
     };
     double betas[2];
     bool velocity = c->momentum < 0.0; /* not given */
-    for (int k = 0; k < yk_optim_kinds(); k++)
+    for (int k = 0; yk_optim_name(k); k++)
         velocity |= yk_optim_rule_of(k)->velocity == YK_VELOCITY_SUM && yk_by_group_has(&c->optimizer, k);
     if (!velocity)
         return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum or nesterov",

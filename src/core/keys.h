@@ -59,16 +59,10 @@ static inline uint32_t yk_merger_slot_wide(yk_merger *m, uint32_t key, uint32_t 
     }
 }
 
-/* The same for one float per key. */
-static inline uint32_t yk_merger_slot(yk_merger *m, uint32_t key)
-{
-    return yk_merger_slot_wide(m, key, 1);
-}
-
 /* One float per key; reserve space first. */
 static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
 {
-    m->value[yk_merger_slot(m, key)] += value;
+    m->value[yk_merger_slot_wide(m, key, 1)] += value;
 }
 
 /* The same as n calls to yk_merger_add() with scale * value[i] (with `scale` if value is NULL), but faster. If the keys of

@@ -1,5 +1,6 @@
 #include "optim/optim.h"
 
+#include "optim/kinds.h"
 #include <math.h>
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind)
@@ -20,14 +21,9 @@ const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind)
     return &YK_ISA_CHOOSE(yk_optim_rules)->rule[kind];
 }
 
-int yk_optim_kinds(void)
-{
-    return YK_ISA_CHOOSE(yk_optim_rules)->kinds;
-}
-
 const char *yk_optim_name(int kind)
 {
-    return kind < yk_optim_kinds() ? yk_optim_rule_of(kind)->name : NULL;
+    return kind < YK_OPTIM_KINDS ? yk_optim_rule_of(kind)->name : NULL;
 }
 
 static yk_status check_parameters(const yk_optim_config *c)

@@ -121,15 +121,13 @@ typedef struct {
 } yk_optim_rule;
 
 typedef struct {
-    const yk_optim_rule *rule; /* [kinds] */
-    int kinds;
+    const yk_optim_rule *rule; /* [YK_OPTIM_KINDS] */
 } yk_optim_rules;
 
 YK_ISA_DECLARE(yk_optim_rules, yk_optim_rules);
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind);
 const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind);
-int yk_optim_kinds(void);
 const char *yk_optim_name(int kind); /* NULL: there are fewer kinds */
 
 /* YK_EUSAGE, with the reason, if a value is invalid. */

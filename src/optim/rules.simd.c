@@ -304,4 +304,4 @@ OPTIMIZERS(RULE)
 #define ROW(id, kind, ...)                                                                                   \
     [kind] = {TRAITS(__VA_ARGS__), .dense = id##_dense, .pairs = rule_pairs_##id, .scale = id##_scale},
 static const yk_optim_rule rules[] = {OPTIMIZERS(ROW)};
-const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {rules, YK_OPTIM_KINDS};
+const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {rules};

@@ -46,17 +46,20 @@ void yk_chunks_free(yk_chunks *c)
 static yk_status find_keys(yk_chunks *c, size_t first, size_t end, yk_merger *m)
 {
     yk_rows *r = c->rows;
-    yk_status st = yk_merger_reserve(m, (size_t)(r->start[end] - r->start[first]) + 1);
+    const size_t n = (size_t)(r->start[end] - r->start[first]);
+    uint32_t *index = r->index + r->start[first], bias;
+    yk_status st = yk_merger_reserve(m, n + 1);
     if (st)
         return st;
-    for (uint64_t e = r->start[first]; e < r->start[end]; e++) {
-        const uint32_t slot = yk_merger_slot(m, r->index[e]);
-        const float x = r->value ? r->value[e] : 1.0f;
-        r->index[e] = slot;
-        m->value[slot] += x * x;
+    yk_merger_slots(m, index, n, index);
+    for (size_t i = 0; i < n; i++) {
+        const float x = yk_rows_value(r, r->start[first] + i);
+        m->value[index[i]] += x * x;
     }
-    if (c->bias_key != UINT32_MAX)
-        m->value[yk_merger_slot(m, c->bias_key)] += (float)(end - first);
+    if (c->bias_key != UINT32_MAX) {
+        yk_merger_slots(m, &c->bias_key, 1, &bias);
+        m->value[bias] += (float)(end - first);
+    }
     return YK_OK;
 }
 

@@ -138,11 +138,9 @@ struct yk_server {
     size_t parts_cap, parts_op_cap;
     yk_op *parts_op; /* of server 0: it receives them */
     uint64_t parts_steps;
-    bool parts_some;      /* it has only what an evaluation reads */
-    yk__key_list *read;   /* [servers] the keys that evaluations read, on server 0, or here; NULL: all */
-    bool snapshot_wanted; /* server 0 requested it */
-    bool snapshot_last;   /* it is the final one: wait until all clients have left */
-    uint64_t snapshot_round;
+    bool parts_some;    /* it has only what an evaluation reads */
+    yk__key_list *read; /* [servers] the keys that evaluations read, on server 0, or here; NULL: all */
+    yk__up snapshot;    /* the request of server 0; kind 0: none */
     double snapshot_at; /* when it was requested */
     yk__control control;
     bool decided; /* rounds->decides, on servers other than 0: `control` has the workers of the round */

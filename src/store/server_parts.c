@@ -13,11 +13,12 @@
  * messages while the last gradients are still in flight to this server. */
 static bool snapshot_is_due(const yk_server *s)
 {
-    if (!s->snapshot_wanted)
+    if (!s->snapshot.kind)
         return false;
-    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < s->plan->leave_timeout)
+    if (s->snapshot.flags & YK__LAST && !yk__all_have_left(s) &&
+        yk_now() - s->snapshot_at < s->plan->leave_timeout)
         return false;
-    return s->round >= s->snapshot_round && !s->awaits_squares;
+    return s->round >= s->snapshot.round && !s->awaits_squares;
 }
 
 /* Array `number` of a server's part, counted over all groups, in a store with all parameters, or with those of this server. Elements have 4 bytes, `width` per key. */
@@ -109,7 +110,7 @@ yk_status yk__snapshot_send(yk_server *s)
     array a;
     int n = 0;
     yk_status st = s->parts_some ? allocate_parts(s, t, s->me, s->me + 1) : YK_OK;
-    s->snapshot_wanted = false;
+    s->snapshot.kind = 0;
     if (!st && s->parts_some)
         copy_part(s, t, s->me, s->parts, false);
     size_t at = 0;
@@ -344,10 +345,8 @@ yk_status yk__control_receive(yk_server *s, bool *found)
     if (message->up.kind == YK__UP_ALIVE)
         return YK_OK;
     if (message->up.kind == YK__UP_SNAPSHOT) {
-        s->snapshot_wanted = true;
-        s->snapshot_last = (message->up.flags & YK__LAST) != 0;
+        s->snapshot = message->up;
         s->parts_some = s->read && message->up.flags & YK__EVALUATES;
-        s->snapshot_round = message->up.round;
         s->snapshot_at = yk_now();
     } else {
         s->over = true;
