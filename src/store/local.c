@@ -351,24 +351,14 @@ static yk_status wait_for_all(yk_local *s, int me)
     return s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
 }
 
-yk_status yk_local_merge_copies(yk_local *s, int me)
-{
-    yk__hot_merge(&s->table[0], me);
-    return wait_for_all(s, me);
-}
-
-yk_status yk_local_decay(yk_local *s, int me)
-{
-    for (int g = 0; g < s->ngroups; g++)
-        if (s->table[g].touched)
-            yk__decay_catch_up(&s->table[g], me);
-    return s->decays ? wait_for_all(s, me) : YK_OK;
-}
-
 yk_status yk_local_quiesce(yk_local *s, int me)
 {
-    yk_status st = yk_local_merge_copies(s, me);
-    return st ? st : yk_local_decay(s, me);
+    yk__hot_merge(&s->table[0], me);
+    yk_status st = wait_for_all(s, me);
+    for (int g = 0; !st && g < s->ngroups; g++)
+        if (s->table[g].touched)
+            yk__decay_catch_up(&s->table[g], me);
+    return st || !s->decays ? st : wait_for_all(s, me);
 }
 
 yk_view yk_local_table(yk_local *s, int group)

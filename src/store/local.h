@@ -109,9 +109,6 @@ uint64_t yk_local_steps(const yk_local *s);
 /* For a consistent view, all workers call quiesce and then wait at a barrier. Until the next barrier the tables are complete
  * and do not change; yk_local_table() returns them. Then each worker calls resume. */
 yk_status yk_local_quiesce(yk_local *s, int me);
-/* The two parts of quiesce. The second one is only needed if the tables are read: it computes all decayed weights. */
-yk_status yk_local_merge_copies(yk_local *s, int me);
-yk_status yk_local_decay(yk_local *s, int me);
 yk_view yk_local_table(yk_local *s, int group);  /* weights with all pending updates */
 void yk_local_tables(yk_local *s, yk_view *out); /* [groups] */
 yk_status yk_local_resume(yk_local *s, int me);

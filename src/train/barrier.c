@@ -168,17 +168,6 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
     return st;
 }
 
-/* Completes the parameters. t->due is known to all workers once they have merged their copies, which includes a barrier. */
-static yk_status quiesce(yk__trainer *t, int me)
-{
-    yk_status st = yk_local_merge_copies(t->local, me);
-    if (st)
-        return st;
-    const bool read = (t->due.eval && yk__is_evaluated(t)) || (t->due.save && t->result->run_dir) ||
-                      (t->due.end && t->caller->keep_model); /* evaluated, saved or returned */
-    return read ? yk_local_decay(t->local, me) : YK_OK;
-}
-
 /* Each worker evaluates its share. Includes waiting for workers whose evaluation takes longer. */
 static yk_status evaluate(yk__trainer *t, int me)
 {
@@ -195,7 +184,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
     yk_phases *p = t->worker[me].phases;
     yk_phases_detail(p);
     yk_phase_to(p, YK_PHASE_WORKERS);
-    yk_status st = quiesce(t, me);
+    yk_status st = yk_local_quiesce(t->local, me);
     const yk__due due = t->due; /* an evaluation may change it */
     /* separate steps: the last evaluation may be at a barrier before the one that ends the run */
     if (me == 0 && (t->due.end || yk__is_complete(&t->schedule, t->step, t->epoch)))
