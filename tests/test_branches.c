@@ -102,7 +102,7 @@ static void kernels_equal_the_reference(void **state)
     static const uint32_t widths[] = {1, 3, 4, 8, 12, 16, MAX_WIDTH};
     (void)state;
     EACH_ISA(isa)
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 4; kind += SANITIZED ? 3 : 1) {
         yk_rows rows;
         make_rows(&rows, kind & 1, kind & 2);
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
@@ -392,7 +392,7 @@ static void threads_do_not_change_results(void **state)
                 pick[r] = yk_rng_below(&random_state, ROWS);
             const yk_batch b = {&rows, pick, batches[i], 0};
             const outcome one = outcome_of(lists[k], &b, 1);
-            for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+            for (size_t t = 0; t < sizeof threads / sizeof *threads; t += 1 + SANITIZED) {
                 const outcome o = outcome_of(lists[k], &b, threads[t]);
                 if (o.loss != one.loss || o.predicted != one.predicted ||
                     memcmp(o.value, one.value, one.n * sizeof *one.value))
