@@ -102,6 +102,9 @@ typedef struct {
     uint64_t checkpoint_every; /* steps; 0: by time */
     uint64_t log_every;        /* steps; 0: a number that suits the length of the run */
     yk_cursor_kind cursor_kind;
+    bool
+        leases; /* the chief assigns examples to workers while they train; otherwise they have fixed shares */
+    bool common_epochs; /* all workers end an epoch together */
     uint64_t
         chunk_rows; /* neighboring examples that shuffling keeps together (data/feed.h); 0: the default */
 

@@ -105,7 +105,7 @@ static yk_status make_cursor(chief *c, yk_progress_state *p)
         return YK_ESYSTEM;
     if (kind == YK_CURSOR_STREAM)
         yk_streams_save(&t->cluster.streams, p->cursor, (size_t)t->config->shuffle_mb << 20,
-                        t->plan->lockstep ? t->epoch : 0);
+                        t->plan->common_epochs ? t->epoch : 0);
     else
         memcpy(p->cursor, fixed, sizeof fixed);
     return YK_OK;
@@ -342,10 +342,10 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     t->trained_loss += loss;
     yk_phases_done(me->phases, made, examples, loss);
     yk_status st = yk__report_progress(t, t->step, true);
-    return st                     ? st
-           : t->plan->lockstep    ? check_step(c, false)
-           : t->plan->synchronous ? check_round_and_epoch(c)
-                                  : check_separate(c);
+    return st                       ? st
+           : t->plan->common_epochs ? check_step(c, false)
+           : t->plan->synchronous   ? check_round_and_epoch(c)
+                                    : check_separate(c);
 }
 
 static yk_status epoch_over(void *context)
@@ -442,13 +442,13 @@ static yk_status drive_workers(chief *c)
 static yk_status end_chief(chief *c)
 {
     yk__trainer *t = c->t;
-    const bool lockstep = t->plan->lockstep; /* the workers end epochs together (epoch_over) */
+    const bool common = t->plan->common_epochs; /* epoch_over() ends them */
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
     count_late(t, &state);
-    if (!lockstep)
+    if (!common)
         t->epoch = epoch_of(c);
-    if (!lockstep && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
+    if (!common && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
         t->epoch = t->plan->epochs; /* no examples are left in any epoch */
         yk__set_epoch_examples(t, t->resumed.examples + t->evaluator->examples + t->late_examples, t->epoch);
     }
@@ -458,7 +458,7 @@ static yk_status end_chief(chief *c)
     const bool again = !t->plan->synchronous && t->plan->owners > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk__due due = yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later});
-    due.extra = lockstep && !yk__evaluates_at(&t->schedule, t->step, !c->used);
+    due.extra = common && !yk__evaluates_at(&t->schedule, t->step, !c->used);
     yk_status st = begin_snapshot(c, due);
     if (!st)
         st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */

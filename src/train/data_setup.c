@@ -326,19 +326,12 @@ yk_status yk__sort_keys(yk__trainer *t)
 static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end)
 {
     yk__trainer *t = trainer;
+    const int thread = worker - t->plan->first_worker;
     yk_lease next;
-    uint64_t chunk_rows = 0,
-             own = yk_feed_chunk_rows(t->feed) == t->plan->chunk_rows ? t->plan->chunk_rows : 0;
-    yk_status st = yk_shards_lease(t->cluster.shards, worker - t->plan->first_worker, &next, &chunk_rows);
-    if (!st && t->cluster.joined && !t->worker[worker - t->plan->first_worker].examples)
-        st = yk_feed_chunk_rows_set(t->feed, worker,
-                                    chunk_rows); /* before its first batch: the order of the job's examples */
-    else if (!st && !t->cluster.joined && next.begin < next.end && chunk_rows != own)
-        return yk_fail(
-            YK_EUSAGE,
-            "the job assigns examples in chunks of %llu, but this process reads them in chunks of %llu; all "
-            "processes must run the same version of yoke on the same data",
-            (unsigned long long)chunk_rows, (unsigned long long)own);
+    uint64_t chunk_rows = 0;
+    yk_status st = yk_shards_lease(t->cluster.shards, thread, &next, &chunk_rows);
+    if (!st && t->cluster.joined && !t->worker[thread].examples) /* the order of the job's examples */
+        st = yk_feed_chunk_rows_set(t->feed, worker, chunk_rows);
     *epoch = next.epoch;
     *begin = next.begin;
     *end = next.end;
@@ -365,7 +358,7 @@ static bool is_revoked(void *trainer, int worker)
 
 yk_status yk__make_feed(yk__trainer *t)
 {
-    const bool leased = t->cluster.shards && !t->plan->lockstep; /* the chief assigns examples */
+    const bool leased = t->plan->leases;
     const yk_feed_plan plan = {.workers = t->plan->workers,
                                .batch = t->plan->batch,
                                .seed = (uint64_t)t->config->seed,

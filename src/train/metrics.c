@@ -124,35 +124,117 @@ const yk_metric_kind *yk_metric_find(const char *name)
     return NULL;
 }
 
-/* ---- from a tally ---- */
+/* ---- two classes ---- */
 
-/* Two classes: what needs all probabilities. The average precision is the sum of precision times the increase in recall, from the
+/* The predictions in ascending order: `n` entries of `size` bytes, a word as in yk_tally.ranks and, if weighted, a float. */
+typedef struct {
+    void *memory;
+    const char *entry;
+    size_t n, size;
+} ranking;
+
+static uint32_t word_at(const char *entry)
+{
+    uint32_t word;
+    memcpy(&word, entry, sizeof word);
+    return word;
+}
+
+/* By prediction, not by label: n entries of `size` bytes, which begin with a word. Returns the sorted array: a or b. The
+ * compiler makes a version for each size. */
+static inline const char *radix_sort(char *a, char *b, size_t n, size_t size)
+{
+    enum { BITS = 11, BUCKETS = 1 << BITS };
+    for (int pass = 0; pass < 3; pass++) {
+        size_t count[BUCKETS] = {0}, sum = 0;
+        const int shift = 1 + pass * BITS;
+        for (size_t i = 0; i < n; i++)
+            count[word_at(a + i * size) >> shift & (BUCKETS - 1)]++;
+        for (size_t k = 0; k < BUCKETS; k++) {
+            size_t c = count[k];
+            count[k] = sum;
+            sum += c;
+        }
+        for (size_t i = 0; i < n; i++)
+            memcpy(b + size * count[word_at(a + i * size) >> shift & (BUCKETS - 1)]++, a + i * size, size);
+        char *swap = a;
+        a = b;
+        b = swap;
+    }
+    return a;
+}
+
+static yk_status rank(const yk_tally *t, ranking *out)
+{
+    enum { PLAIN = sizeof *t->ranks, WEIGHTED = PLAIN + sizeof *t->weights };
+    const size_t n = t->examples, size = t->weighted ? WEIGHTED : PLAIN;
+    char *memory = malloc(2 * n * size + 1); /* the second half is scratch memory */
+    if (!memory)
+        return yk_fail_memory(2 * n * size, "the AUC");
+    for (size_t i = 0; i < n; i++) {
+        memcpy(memory + i * size, &t->ranks[i], PLAIN);
+        if (t->weighted)
+            memcpy(memory + i * size + PLAIN, &t->weights[i], sizeof *t->weights);
+    }
+    *out = (ranking){.memory = memory, .n = n, .size = size};
+    out->entry = t->weighted ? radix_sort(memory, memory + n * WEIGHTED, n, WEIGHTED)
+                             : radix_sort(memory, memory + n * PLAIN, n, PLAIN);
+    return YK_OK;
+}
+
+/* The next distinct probability from *at on: the weights of both classes. Advances *at. */
+static float next_probability(const ranking *r, size_t *at, double weight_out[2])
+{
+    const uint32_t key = word_at(r->entry + *at * r->size) >> 1;
+    weight_out[0] = weight_out[1] = 0.0;
+    for (; *at < r->n; ++*at) {
+        const char *entry = r->entry + *at * r->size;
+        const uint32_t word = word_at(entry);
+        float weight = 1.0f;
+        if (word >> 1 != key)
+            break;
+        if (r->size > sizeof word)
+            memcpy(&weight, entry + sizeof word, sizeof weight);
+        weight_out[word & 1] += (double)weight;
+    }
+    float p;
+    memcpy(&p, &key, sizeof p);
+    return p;
+}
+
+/* What needs all probabilities. The average precision is the sum of precision times the increase in recall, from the
  * highest probability down; here it is summed in ascending order, so that one pass in the order of the AUC suffices. */
-static yk_status rank(measures *m)
+static yk_status measure_ranking(measures *m)
 {
     const yk_tally *t = m->t;
     const double positives = t->count[1];
     double left[2] = {t->count[0], t->count[1]}, weight[2], sum = 0.0, squares = 0.0;
-    yk__ranking ranking;
-    const yk_status st = yk__ranking_make(t, &ranking);
+    double below[2] = {0.0, 0.0}, pairs = 0.0; /* weights with a lower rank; pairs in the right order */
+    ranking all = {0};
+    const yk_status st = rank(t, &all);
     if (st)
         return st;
-    m->auc = yk__ranking_auc(&ranking);
-    for (size_t at = 0; at < ranking.n;) {
-        const double p = (double)yk__ranking_next(&ranking, &at, weight);
+    for (size_t at = 0; at < all.n;) {
+        const double p = (double)next_probability(&all, &at, weight);
         const double no = fmax(left[0], weight[0]), yes = fmax(left[1], weight[1]); /* despite rounding */
         sum += weight[1] > 0.0 ? weight[1] * yes / (no + yes) : 0.0;
-        left[0] -= weight[0];
-        left[1] -= weight[1];
+        pairs += weight[1] * (below[0] + weight[0] / 2.0);
+        for (int c = 0; c < 2; c++) {
+            left[c] -= weight[c];
+            below[c] += weight[c];
+        }
         squares += weight[0] * p * p + weight[1] * (1.0 - p) * (1.0 - p);
         yk__bin_add(m->binary, p, weight[0] + weight[1], weight[1]);
     }
+    m->auc = below[0] > 0.0 && below[1] > 0.0 ? pairs / (below[1] * below[0]) : (double)NAN;
     m->pr_auc = positives > 0.0 ? sum / positives : (double)NAN;
     m->brier = squares / t->weight;
     m->bin = m->binary;
-    free(ranking.memory);
+    free(all.memory);
     return YK_OK;
 }
+
+/* ---- from a tally ---- */
 
 /* A class without predictions has the precision 0, one without examples the recall 0, as in scikit-learn. */
 static yk_class_metrics class_metrics(const yk_tally *t, size_t c)
@@ -194,9 +276,18 @@ static yk_status measure(const yk_tally *t, bool ranked, measures *out)
         return YK_OK;
     out->positive = class_metrics(t, 1);
     if (ranked && isfinite(t->loss)) /* else probabilities are NaN and cannot be sorted */
-        return rank(out);
+        return measure_ranking(out);
     out->brier = none;
     return YK_OK;
+}
+
+/* Of always predicting the most frequent class. */
+static double majority(const yk_tally *t)
+{
+    double most = t->classes ? 0.0 : (double)NAN;
+    for (size_t c = 0; c < t->classes; c++)
+        most = fmax(most, t->count[c]);
+    return most / t->weight;
 }
 
 static double value_of(const yk_metric_kind *kind, const measures *m)
@@ -213,6 +304,20 @@ yk_status yk_metric_value(const yk_metric_kind *kind, const yk_tally *t, double 
     return st;
 }
 
+yk_status yk_score_make(const yk_tally *t, yk_score *out)
+{
+    measures m;
+    *out = (yk_score){.examples = t->examples, .weight = t->weight, .auc = (double)NAN};
+    if (!t->examples)
+        return YK_OK;
+    const yk_status st = measure(t, true, &m);
+    out->loss = loss(&m);
+    out->accuracy = t->classes ? accuracy(&m) : (double)NAN;
+    out->majority_accuracy = majority(t);
+    out->auc = m.auc;
+    return st;
+}
+
 yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out)
 {
     const size_t n = t->classes, cells = n <= YK_MAX_CONFUSION ? n * n : 0;
@@ -220,7 +325,7 @@ yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out)
     *out = (yk_eval_metrics){.task = yk_task_of(t),
                              .examples = t->examples,
                              .weight = t->weight,
-                             .majority_accuracy = (double)NAN};
+                             .majority_accuracy = majority(t)};
     yk_status st = measure(t, true, &m);
     if (st)
         return st;
@@ -236,12 +341,8 @@ yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out)
         return yk_fail_memory((n + cells) * sizeof(double), "the metrics");
     }
     out->classes = n;
-    double most = 0.0;
-    for (size_t c = 0; c < n; c++) {
+    for (size_t c = 0; c < n; c++)
         out->of_class[c] = class_metrics(t, c);
-        most = fmax(most, t->count[c]);
-    }
-    out->majority_accuracy = most / t->weight;
     if (cells)
         memcpy(out->confusion, t->count + 3 * n, cells * sizeof *out->confusion);
     return YK_OK;

@@ -241,7 +241,7 @@ static yk_status before_any(yk__loop *w, bool *entered_out)
 
 static yk_status after_for_chief(yk__loop *w, const yk_step_result *r)
 {
-    if (w->t->plan->lockstep)
+    if (w->t->plan->common_epochs)
         count_round(w, r);
     return finish_if(w, r->over);
 }

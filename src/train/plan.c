@@ -179,6 +179,7 @@ static void set_process(const yk_topology *job, yk_plan *p)
     p->trains = !p->processes || job->rank >= p->servers;
     p->serves = p->processes && job->rank < p->owners;
     p->whole = p->alone || p->placement == YK_PLACEMENT_REPLICAS;
+    p->leases = !p->whole && !p->lockstep;
     p->first_client = p->servers;
     p->clients = p->processes ? p->processes - p->servers : 1;
     p->first_worker = p->processes && p->trains ? (job->rank - p->first_client) * p->workers_per_process : 0;
@@ -412,7 +413,7 @@ yk_status yk_plan_make(const yk_config *c, const yk_model_description *model, co
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
     p.synchronous = p.staleness == 0;
     p.mode = p.synchronous ? "sync" : "async";
-    p.lockstep = p.synchronous && !p.quorum;
+    p.lockstep = p.common_epochs = p.synchronous && !p.quorum;
     p.placement = placement_of(&in, &p);
     p.replicates = processes != 1 && yk__plan_servers_of(c).replicates;
     p.survives_loss = !p.lockstep && p.placement == YK_PLACEMENT_SERVERS;

@@ -88,22 +88,7 @@ void yk_tally_fini(yk_tally *t);
 yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out);
 yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes); /* replaces the contents */
 
-yk_status yk_score_make(const yk_tally *t, yk_score *out);
-
-/* The predictions of two classes in ascending order: `n` entries of `size` bytes, a word as in yk_tally.ranks and, if weighted, a
- * float. Internal to train; the caller frees `memory`. */
-typedef struct {
-    void *memory;
-    const char *entry;
-    size_t n, size;
-} yk__ranking;
-
-yk_status yk__ranking_make(const yk_tally *t, yk__ranking *out);
-
-/* The next distinct probability from *at on: the weights of both classes. Advances *at. */
-float yk__ranking_next(const yk__ranking *r, size_t *at, double weight_out[2]);
-
-double yk__ranking_auc(const yk__ranking *r);
+yk_status yk_score_make(const yk_tally *t, yk_score *out); /* metrics.c */
 
 /* The score of the probabilities that the labels of generated data were drawn with: the best that a model can reach. */
 yk_status yk_score_truth(const yk_rows *rows, yk_score *out);
