@@ -79,18 +79,12 @@ static yk_status read_hosts(const char *hosts, list *out)
 static int slots_of(const char *line)
 {
     uint64_t slots = 0;
-    for (const char *word = line; *(word += strspn(word, BLANKS));) {
-        const size_t n = strcspn(word, BLANKS "=");
-        const char *value = word + n + strspn(word + n, BLANKS);
-        if (*value != '=') {
-            word += n;
+    for (const char *word = line; (word = strstr(word, "slots")); word++) {
+        const char *value = word + 5 + strspn(word + 5, BLANKS);
+        if ((word > line && !strchr(BLANKS, word[-1])) || *value != '=')
             continue;
-        }
         value += 1 + strspn(value + 1, BLANKS);
-        const size_t length = strcspn(value, BLANKS);
-        if (n == 5 && strncmp(word, "slots", n) == 0)
-            return yk_digits(value, MAX_SLOTS, &slots) == value + length ? (int)slots : 0;
-        word = value + length;
+        return yk_digits(value, MAX_SLOTS, &slots) == value + strcspn(value, BLANKS) ? (int)slots : 0;
     }
     return 1;
 }

@@ -124,24 +124,7 @@ static yk_status save(yk__trainer *t)
         yk_free(p.cursor);
         return st;
     }
-    const double began = yk_now();
-    st = yk__saver_begin(&t->saver, t->local, &p, t->due.end);
-    if (st || t->saver.copies)
-        return st;
-    st = yk__save(t, t->local, &p);
-    yk__save_ended(&t->schedule, yk_now() - began);
-    return st;
-}
-
-/* After save(): each worker copies its part of the parameters, and worker 0 starts to write the copy. */
-static yk_status copy_and_start(yk__trainer *t, int me)
-{
-    yk__saver_copy(&t->saver, me, t->local_workers);
-    yk_status st = yk_team_barrier(t->team, me);
-    if (st || me)
-        return st;
-    t->result->checkpoint_seconds += yk_now() - t->schedule.saved_at;
-    return yk__saver_start(&t->saver, yk__write_checkpoint, t);
+    return yk__save_beside(t, &p);
 }
 
 /* ---- the barrier ---- */
@@ -199,8 +182,6 @@ yk_status yk__barrier(yk__trainer *t, int me)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)
         st = yk_team_barrier(t->team, me);
-    if (!st && t->saver.copies)
-        st = copy_and_start(t, me);
     yk_phase_to(p, YK_PHASE_OTHER);
     return st || t->due.end ? st : yk_local_resume(t->local, me);
 }

@@ -236,71 +236,64 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
     return YK_OK;
 }
 
-/* Copies the keys of a group, in the order of the data. A key after the features (a bias) stays after them. */
+/* Copies the keys of a group, in the order of the data, from one that may have fewer features. A key after the features (a bias) stays
+ * after them. */
 static void copy_keys(const yk_group *g, size_t dim, size_t old_dim, const float *from, float *to)
 {
-    const size_t row = g->width * sizeof(float), rest = (size_t)g->keys - dim;
-    memcpy(to, from, old_dim * row);
-    memcpy(to + dim * g->width, from + old_dim * g->width, rest * row);
+    const size_t all = yk_group_floats(g), added = g->keyed ? (dim - old_dim) * g->width : 0,
+                 first = added ? old_dim * g->width : all;
+    memcpy(to, from, first * sizeof *to);
+    memcpy(to + first + added, from + first, (all - first - added) * sizeof *to);
 }
 
 /* The weights, from a model file with fewer features. */
-static yk_status read_old_weights(const yk_safetensors *file, const yk_model *m, const yk_model *old,
+static yk_status read_old_weights(const char *path, const yk_safetensors *file, const yk_model *m,
                                   float *const *params)
 {
-    float *block = yk_alloc(yk_model_group_offset(old, old->ngroups), sizeof *block, "the parameters");
-    float *from[YK_MAX_GROUPS];
-    if (!block)
-        return YK_ESYSTEM;
-    for (int g = 0; g < old->ngroups; g++)
-        from[g] = block + yk_model_group_offset(old, g);
-    yk_status st = yk__model_read(file, old, from);
-    for (int g = 0; !st && g < m->ngroups; g++) {
-        const yk_group *group = &m->group[g];
-        if (group->keyed)
-            copy_keys(group, m->shape.dim, old->shape.dim, from[g], params[g]);
-        else
-            memcpy(params[g], from[g], yk_group_floats(group) * sizeof(float));
-    }
-    yk_free(block);
-    return st;
+    yk_trained *old;
+    const yk_status st = yk__trained_read(path, file, &old);
+    if (st)
+        return st;
+    for (int g = 0; g < m->ngroups; g++)
+        copy_keys(&m->group[g], m->shape.dim, old->model->shape.dim,
+                  old->params + yk_model_group_offset(old->model, g), params[g]);
+    yk_trained_release(old);
+    return YK_OK;
 }
 
 static yk_status read_state(const yk_safetensors *file, size_t dim, size_t old_dim,
                             const yk_checkpoint_array *a)
 {
-    const bool grown = a->group->keyed && dim != old_dim;
-    const size_t size = grown ? a->size - (dim - old_dim) * a->group->width : a->size;
+    const size_t added = a->group->keyed ? (dim - old_dim) * a->group->width : 0;
     const yk_tensor *t;
-    yk_status st = yk_safetensors_need(file, a->name, a->dtype, 1, (uint64_t[]){size}, &t);
-    if (!st && grown)
+    yk_status st = yk_safetensors_need(file, a->name, a->dtype, 1, (uint64_t[]){a->size - added}, &t);
+    if (!st)
         copy_keys(a->group, dim, old_dim, t->data, a->data);
-    else if (!st)
-        memcpy(a->data, t->data, size * sizeof(float));
     return st;
 }
 
-/* Fills the arrays of the store. `old`: the model of the checkpoint, if it has fewer features; else NULL. `decay`: whether to
+/* Fills the arrays of the store. old_dim: the features of the checkpoint, which may be fewer than those of `m`. `decay`: whether to
  * fill those of pending decay, too. */
-static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *old, yk_local *store,
-                             const yk_keymap *keymap, bool decay)
+static yk_status read_arrays(const char *path, const files *f, const yk_model *m, size_t old_dim,
+                             yk_local *store, const yk_keymap *keymap, bool decay)
 {
+    const bool grown = old_dim != m->shape.dim;
     yk_checkpoint_arrays all;
     float *params[YK_MAX_GROUPS] = {0};
     yk_status st = YK_OK;
     yk_checkpoint_arrays_of(store, &all, false);
-    for (int g = 0; !st && g < yk_local_groups(store); g++) {
+    for (int g = 0; !st && g < m->ngroups; g++) {
         params[g] = all.array[g].data;
-        if (old) /* initial values of new features */
+        if (grown) /* initial values of new features */
             st = remap(&all.array[g], keymap, yk_keymap_restore);
     }
     if (!st)
-        st = old ? read_old_weights(f->model, m, old, params) : yk__model_read(f->model, m, params);
+        st = grown ? read_old_weights(path, f->model, m, params) : yk__model_read(f->model, m, params);
     for (size_t i = 0; !st && i < all.n; i++) { /* raw_weights replace those of the model file */
         const yk_checkpoint_array *a = &all.array[i];
         if (a->decay && !decay)
             continue;
-        if (*a->name && f->state && (st = read_state(f->state, m->shape.dim, (old ? old : m)->shape.dim, a)))
+        if (*a->name && f->state && (st = read_state(f->state, m->shape.dim, old_dim, a)))
             return yk_fail(
                 st, "%s; the options of the run may differ from those of the checkpoint (--optimizer, --l2)",
                 yk_error());
@@ -330,7 +323,7 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
     if (!st)
         st = check_optimizer(path, f.state, store);
     if (!st)
-        st = read_arrays(&f, m, NULL, store, keymap, true);
+        st = read_arrays(path, &f, m, m->shape.dim, store, keymap, true);
     if (!st)
         st = read_progress(f.state, progress);
     if (!st)
@@ -367,18 +360,17 @@ yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local
                                    const yk_keymap *keymap)
 {
     files f;
-    yk_model *old = NULL;
     const char *name;
     yk_model_shape shape;
     yk_status st = open_files(path, &f);
-    if (!st && !(st = yk__model_info(path, f.model, &name, &shape)) &&
-        !(st = check_optimizer(path, f.state, store)) && shape.dim != m->shape.dim)
-        st = yk_model_create(name, &shape, &old);
     if (!st)
-        st = read_arrays(&f, m, old, store, keymap, false);
+        st = yk__model_info(path, f.model, &name, &shape);
+    if (!st)
+        st = check_optimizer(path, f.state, store);
+    if (!st)
+        st = read_arrays(path, &f, m, shape.dim, store, keymap, false);
     if (!st)
         yk_local_restore(store, 0);
-    yk_model_free(old);
     close_files(&f);
     return st;
 }

@@ -47,7 +47,7 @@ typedef struct {
     size_t ncursor;
 } yk_progress_state;
 
-/* The arrays that are saved: those of a store, or copies of them (saver.h). Plain data; elements have 4 bytes. */
+/* The arrays that are saved: those of a store, or copies of them (saver.c). Plain data; elements have 4 bytes. */
 enum { YK_CHECKPOINT_ARRAYS = YK_MAX_GROUPS * (3 + YK_MAX_SLOTS), YK_CHECKPOINT_NAME = 48 };
 enum { YK_OPTIMIZER_NAMES = YK_MAX_GROUPS * (YK_GROUP_NAME + 24) }; /* "linear=ftrl,embed=adagrad,..." */
 

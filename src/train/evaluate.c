@@ -1,11 +1,9 @@
-/* Evaluation: each worker evaluates a share of the test set and of the validation set, and the chief combines the results.
- * Checkpoints. */
+/* Evaluation: each worker evaluates a share of the test set and of the validation set, and the chief combines the results. */
 #include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/number.h"
 #include "train/infer.h"
-#include "train/run_dir.h"
 #include <math.h>
 #include <string.h>
 
@@ -105,7 +103,7 @@ static yk_status evaluate_set(evaluated_set *s, yk__worker_state *w, int share, 
     yk_tally_clear(tally);
     if (!d->rows)
         return wanted && end == begin ? YK_OK : yk__predict_blocks(&o, d->source, (size_t)share, (size_t)of);
-    return yk__predict_rows(&o, d->rows, (size_t)begin, (size_t)end, NULL);
+    return yk__predict_rows(&o, d->rows, (size_t)begin, (size_t)end, NULL, 0);
 }
 
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
@@ -228,45 +226,4 @@ void yk__follow_evaluation(yk__trainer *t)
     yk__set_reductions(t, yk_local_reduce);
     if (yk__selection_is_over(&t->selection))
         atomic_store(&t->schedule.stopped, true);
-}
-
-/* A checkpoint with other weights could not be resumed. */
-static yk_status check_weights(const yk__trainer *t, const yk_checkpoint_arrays *a, uint64_t step)
-{
-    for (int g = 0; g < t->model->ngroups; g++) {
-        const float *w = a->array[g].data;
-        for (size_t i = 0; i < a->array[g].size; i++)
-            if (!isfinite(w[i]))
-                return yk__diverged(t, "a weight", (double)w[i], step);
-    }
-    return YK_OK;
-}
-
-yk_status yk__write_checkpoint(void *trainer, const yk_checkpoint_arrays *arrays, const yk_progress_state *p)
-{
-    yk__trainer *t = trainer;
-    yk_result *r = t->result;
-    yk_progress_state all = *p;
-    yk_status st = check_weights(t, arrays, p->step);
-    if (st || (st = yk_run_dir_verify(r->run_dir, t->lock)))
-        return st;
-    all.earlier = t->start.earlier;
-    yk__report_stage(t, YK_STAGE_SAVING);
-    st = yk_checkpoint_write(r->run_dir, t->config->model, t->schema_text, t->model, arrays, t->remap, &all,
-                             &r->checkpoint);
-    yk__report_stage(t, YK_STAGE_SAVED);
-    if (!st)
-        yk_observer_saved(t->observer);
-    return st;
-}
-
-yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
-{
-    const bool complete = yk__is_complete(&t->schedule, p->step, p->epoch);
-    yk_checkpoint_arrays a;
-    if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
-        return YK_OK;
-    yk_checkpoint_arrays_of(parameters, &a, true);
-    yk_status st = yk__write_checkpoint(t, &a, p);
-    return st ? st : yk_checkpoint_remap(&a, t->remap);
 }

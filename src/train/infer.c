@@ -26,7 +26,7 @@ static yk_status add_to_tally(const yk__predictor *o, const yk_batch *b)
 }
 
 yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t begin, size_t end,
-                           const yk_reader *reader)
+                           const yk_reader *reader, size_t number)
 {
     uint32_t pick[BATCH];
     yk_status st = YK_OK;
@@ -44,7 +44,7 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
         for (size_t i = 0; o->raw && outputs > 1 && i < n * outputs; i++)
             o->p[i] = logf(o->p[i]);
         if (!st && o->each)
-            st = o->each(o->each_context, &(yk_inferred){o->p, o->model->outputs, n, reader, at});
+            st = o->each(o->each_context, &(yk_inferred){o->p, outputs, n, reader, at, number + at});
     }
     return st;
 }
@@ -68,13 +68,14 @@ yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first,
     yk_rows_init(&rows, s->kind, s->dim);
     for (size_t b = first; !st && b < s->nblocks && !is_enough(o); b += stride) {
         yk_reader *r;
-        size_t got = 1;
+        size_t got = 1, number = b * s->block_rows;
         if ((st = yk_source_read(s, b, &r)))
             break;
         while (!st && got && !is_enough(o)) {
             yk_rows_clear(&rows);
             if (!(st = yk_reader_next(r, &rows, READ, &got)) && !(st = o->prepare(o->context, &rows)))
-                st = yk__predict_rows(o, &rows, 0, limited(o, rows.n), r);
+                st = yk__predict_rows(o, &rows, 0, limited(o, rows.n), r, number);
+            number += rows.n;
         }
         yk_reader_free(r);
     }
@@ -229,7 +230,7 @@ static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t 
         st = yk__predict_blocks(&o, source, me, all);
     else if (!st && !(st = check(&c, source->cached)))
         st = yk__predict_rows(&o, source->cached, source->cached->n * me / all,
-                              source->cached->n * (me + 1) / all, NULL);
+                              source->cached->n * (me + 1) / all, NULL, 0);
     if (!st && tally->examples == 0)
         st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
     yk_positions_fini(&c.positions);
@@ -253,30 +254,17 @@ typedef struct {
     int threads;
 } division;
 
-typedef struct {
-    const division *all;
-    size_t block, done; /* the current block, and how many of its rows are done */
-} place;
-
 static yk_status put(void *context, const yk_inferred *some)
 {
-    place *p = context;
-    size_t at = some->first; /* of rows in memory */
-    if (some->reader) {
-        p->done = some->reader->block == p->block ? p->done : 0;
-        p->block = some->reader->block;
-        at = p->block * p->all->source->block_rows + p->done;
-        p->done += some->n;
-    }
-    memcpy(p->all->out + at * some->outputs, some->p, some->n * some->outputs * sizeof *some->p);
+    const division *d = context;
+    memcpy(d->out + some->number * some->outputs, some->p, some->n * some->outputs * sizeof *some->p);
     return YK_OK;
 }
 
 static yk_status infer_share(void *context, int me)
 {
     const division *d = context;
-    place p = {d, SIZE_MAX, 0};
-    return infer(d->model, d->source, false, (size_t)me, (size_t)d->threads, put, &p, NULL);
+    return infer(d->model, d->source, false, (size_t)me, (size_t)d->threads, put, context, NULL);
 }
 
 yk_status yk_infer_array(const yk_trained *m, yk_source *source, float *out)

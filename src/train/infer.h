@@ -21,6 +21,7 @@ typedef struct {
     size_t outputs, n;
     const yk_reader *reader; /* yk_reader_file(reader, first + i) is the file of example i; NULL: none */
     size_t first;
+    size_t number; /* of the first example in the source, if it has block_rows */
 } yk_inferred;
 
 typedef yk_status yk_infer_each(void *context, const yk_inferred *block);
@@ -53,9 +54,9 @@ typedef struct {
     void *each_context;
 } yk__predictor;
 
-/* `reader`: the one that read the rows, or NULL. */
+/* `reader`: the one that read the rows, or NULL. number: of the first of `rows`. */
 yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t begin, size_t end,
-                           const yk_reader *reader);
+                           const yk_reader *reader, size_t number);
 /* Every stride-th block of a source. */
 yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first, size_t stride);
 

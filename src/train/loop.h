@@ -50,8 +50,21 @@ void yk__follow_evaluation(yk__trainer *t);
 void yk__set_reductions(yk__trainer *t, void (*set)(yk_local *s, uint32_t n));
 /* Whether to save the model that was just evaluated, because it is the best one so far. */
 bool yk__saves_best(const yk__trainer *t);
+
+/* saver.c */
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
-yk__write yk__write_checkpoint; /* of a trainer; leaves the arrays reordered (checkpoint.h) */
+/* At a barrier: the store of this process, while training continues; at the end of the run, and without memory for a copy, while the
+ * workers wait. Takes p->cursor. */
+yk_status yk__save_beside(yk__trainer *t, const yk_progress_state *p);
+/* Waits for the thread that writes. Returns `so_far`, or else the error of the thread. */
+yk_status yk__saver_finish(yk__saver *s, yk_status so_far);
+void yk__saver_fini(yk__saver *s);
+
+/* Whether a checkpoint could not be written. Then yk__saver_finish() returns the error. */
+static inline bool yk__saver_failed(const yk__saver *s)
+{
+    return s->thread.started && atomic_load(&s->thread.over) && s->thread.error.st;
+}
 
 /* observe_setup.c, cluster.c */
 /* Rates are measured from here: called when training begins, and again after the evaluation before the first step. */

@@ -94,37 +94,21 @@ static double rounded(double x)
     return round(x * scale) / scale;
 }
 
-static double rate_of(const yk__trainer *t, int g, double factor, bool *searched_out)
+/* The option --lr for a candidate. *shown_out: the rate of the first group whose rate is searched. */
+static yk_by_group rates(const yk__trainer *t, double factor, double *shown_out)
 {
-    const yk_group *group = &t->model->group[g];
-    const double given = yk_by_group_of(&t->config->lr, group->name, group->keyed, 0.0);
-    *searched_out = given == YK_ALL;
-    return *searched_out ? rounded(t->plan->group[g].optim.lr * factor) : t->plan->group[g].optim.lr;
-}
-
-/* The option --lr for this candidate. */
-static yk_by_group rates(const yk__trainer *t, double factor)
-{
-    yk_by_group lr = {0}, one = {.part[YK_EVERY].name = "every"};
-    bool searched, same = true;
-    one.part[YK_EVERY].value = rate_of(t, 0, factor, &searched);
-    for (int g = 0; g < t->model->ngroups; g++) {
-        const double rate = rate_of(t, g, factor, &searched);
-        snprintf(lr.part[YK_NAMED + g].name, YK_GROUP_NAME, "%s", t->model->group[g].name);
+    yk_by_group lr = {0};
+    bool same = true;
+    for (int g = t->model->ngroups - 1; g >= 0; g--) {
+        const yk_group *group = &t->model->group[g];
+        const bool searched = yk_by_group_of(&t->config->lr, group->name, group->keyed, 0.0) == YK_ALL;
+        const double usual = t->plan->group[g].optim.lr, rate = searched ? rounded(usual * factor) : usual;
+        snprintf(lr.part[YK_NAMED + g].name, YK_GROUP_NAME, "%s", group->name);
         lr.part[YK_NAMED + g].value = rate;
-        same &= rate == one.part[YK_EVERY].value;
+        same &= rate == lr.part[YK_NAMED + t->model->ngroups - 1].value;
+        *shown_out = searched ? rate : *shown_out;
     }
-    return same ? one : lr;
-}
-
-/* Of the first group whose rate is searched. */
-static double shown_rate(const yk__trainer *t, double factor)
-{
-    bool searched = false;
-    double rate = 0.0;
-    for (int g = 0; g < t->model->ngroups && !searched; g++)
-        rate = rate_of(t, g, factor, &searched);
-    return rate;
+    return same ? (yk_by_group){.part[YK_EVERY] = {"every", lr.part[YK_NAMED].value}} : lr;
 }
 
 /* ---- one trial ---- */
@@ -133,9 +117,10 @@ static yk_status start_trial(search *s, int candidate)
 {
     yk__trainer *t = s->t;
     const double part = (double)s->last / (double)s->run_steps;
+    double shown;
     yk_config c = *t->config;
     yk_plan plan;
-    c.lr = rates(t, factors[candidate]);
+    c.lr = rates(t, factors[candidate], &shown);
     if (yk_plan_make(&c, &t->description, &t->facts, &t->topology, &plan)) {
         s->trial[candidate].ended = true; /* for example, its product with --l2 is too large */
         return YK_OK;
@@ -337,29 +322,26 @@ static void halve(search *s)
 
 /* ---- the rows ---- */
 
-static yk_status read_stream(search *s)
+/* Those in memory, or a sample of a stream. */
+static yk_status read_rows(search *s)
 {
     yk__trainer *t = s->t;
-    yk_status st = yk_dataset_sample(&t->train, MAX_ROWS, &s->read);
-    if (!st && !s->read.n)
+    const yk_dataset *d = &t->train;
+    yk_status st = d->rows ? YK_OK : yk_dataset_sample(&t->train, MAX_ROWS, &s->read);
+    s->rows = d->rows ? d->rows : &s->read;
+    if (!st && !d->rows && !s->read.n)
         return yk_fail(
             YK_EUSAGE,
             "--lr auto: %s can be read only once, so there is no sample of it: use a file, or give "
             "the learning rate, --lr X",
             t->config->data);
-    if (!st)
-        st = yk_dataset_check(&t->train, &s->read);
-    return st || !t->remap ? st : yk_keymap_rows(t->remap, &s->read);
-}
-
-static yk_status read_rows(search *s)
-{
-    const yk_dataset *d = &s->t->train;
-    const yk_status st = d->rows ? YK_OK : read_stream(s);
-    s->rows = d->rows ? d->rows : &s->read;
+    if (!st && !d->rows)
+        st = yk_dataset_check(d, &s->read);
+    if (!st && !d->rows && t->remap)
+        st = yk_keymap_rows(t->remap, &s->read);
     s->unit = d->rows && d->shuffled && d->rows->n > 100 * YK__EVAL_BATCH ? YK__EVAL_BATCH : 1;
     s->nrows = s->rows->n / s->unit * s->unit;
-    s->order = yk_perm_make(s->nrows ? s->nrows / s->unit : 1, yk_mix64((uint64_t)s->t->config->seed));
+    s->order = yk_perm_make(s->nrows ? s->nrows / s->unit : 1, yk_mix64((uint64_t)t->config->seed));
     return st;
 }
 
@@ -553,7 +535,7 @@ yk_status yk__lr_search(yk__trainer *t)
             "--lr auto: a worker that joins needs the learning rate that the job found: give it with --lr X");
     out->chosen = DEFAULT;
     for (int i = 0; i < CANDIDATES; i++) {
-        out->lr[i] = shown_rate(t, factors[i]);
+        rates(t, factors[i], &out->lr[i]);
         for (int k = 0; k < ROUNDS; k++)
             out->loss[k][i] = (double)NAN;
     }
@@ -566,7 +548,7 @@ yk_status yk__lr_search(yk__trainer *t)
     if (t->cluster.rank == 0)
         print_search(t);
     t->searched = *t->config;
-    t->searched.lr = rates(t, factors[out->chosen]);
+    t->searched.lr = rates(t, factors[out->chosen], &out->lr[out->chosen]);
     t->config = &t->searched;
     if ((st = yk__plan(t)))
         return st;

@@ -1,11 +1,69 @@
-#include "train/saver.h"
+/* Saves checkpoints. They are written while training continues: at a barrier, worker 0 copies the parameters and the optimizer's
+ * state, and a thread writes the copy. At the end, yk__saver_finish() waits until the last checkpoint is complete.
+ *
+ * There is one copy. It takes as much memory as what is saved: 4 bytes for each parameter, and as much for each array of
+ * the optimizer. It is allocated for the first checkpoint before the end. If the memory is not available, and at the end of
+ * a run, the store itself is written while the workers wait.
+ *
+ * A failed write ends the run with its error: at the next step of worker 0 (yk__saver_failed), or in yk__saver_finish().
+ *
+ * What a checkpoint costs is measured: the seconds in which the workers wait, and the CPU time of the thread. It determines
+ * the interval between checkpoints (schedule.c).
+ */
+#include "train/loop.h"
 
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
+#include "train/run_dir.h"
+#include <math.h>
 #include <string.h>
 
 static const double spare_bytes = 64e6; /* stay available after a copy was allocated */
+
+/* ---- writing ---- */
+
+/* A checkpoint with other weights could not be resumed. */
+static yk_status check_weights(const yk__trainer *t, const yk_checkpoint_arrays *a, uint64_t step)
+{
+    for (int g = 0; g < t->model->ngroups; g++) {
+        const float *w = a->array[g].data;
+        for (size_t i = 0; i < a->array[g].size; i++)
+            if (!isfinite(w[i]))
+                return yk__diverged(t, "a weight", (double)w[i], step);
+    }
+    return YK_OK;
+}
+
+/* Leaves the arrays indexed by the keys of the data (checkpoint.h). */
+static yk_status write_arrays(yk__trainer *t, const yk_checkpoint_arrays *a, const yk_progress_state *p)
+{
+    yk_result *r = t->result;
+    yk_progress_state all = *p;
+    yk_status st = check_weights(t, a, p->step);
+    if (st || (st = yk_run_dir_verify(r->run_dir, t->lock)))
+        return st;
+    all.earlier = t->start.earlier;
+    yk__report_stage(t, YK_STAGE_SAVING);
+    st = yk_checkpoint_write(r->run_dir, t->config->model, t->schema_text, t->model, a, t->remap, &all,
+                             &r->checkpoint);
+    yk__report_stage(t, YK_STAGE_SAVED);
+    if (!st)
+        yk_observer_saved(t->observer);
+    return st;
+}
+
+yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
+{
+    const bool complete = yk__is_complete(&t->schedule, p->step, p->epoch);
+    yk_checkpoint_arrays a;
+    if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
+        return YK_OK;
+    yk_checkpoint_arrays_of(parameters, &a, true);
+    yk_status st = write_arrays(t, &a, p);
+    return st ? st : yk_checkpoint_remap(&a, t->remap);
+}
 
 /* ---- the copy ---- */
 
@@ -16,13 +74,13 @@ static size_t floats_of(const yk_checkpoint_array *a)
 }
 
 /* Allocates the copy once. False: there is no memory for it. */
-static bool allocate(yk__saver *s)
+static bool allocate(yk__saver *s, const yk_checkpoint_arrays *from)
 {
     size_t floats = 0;
     if (s->memory || s->refused)
         return s->memory != NULL;
-    for (size_t i = 0; i < s->from.n; i++)
-        floats += floats_of(&s->from.array[i]);
+    for (size_t i = 0; i < from->n; i++)
+        floats += floats_of(&from->array[i]);
     const double bytes = (double)floats * sizeof(float);
     if (!yk_clock_is_real() || bytes + spare_bytes < yk_memory_available("/proc", "/sys"))
         s->memory = yk_alloc(floats, sizeof *s->memory, "a copy of the parameters for checkpoints");
@@ -35,54 +93,43 @@ static bool allocate(yk__saver *s)
     return s->memory != NULL;
 }
 
-yk_status yk__saver_begin(yk__saver *s, yk_local *store, const yk_progress_state *p, bool last)
+static void copy(yk__saver *s, const yk_checkpoint_arrays *from)
 {
-    s->began = yk_now();
+    float *at = s->memory;
+    s->arrays = *from;
+    for (size_t i = 0; i < from->n; i++) {
+        s->arrays.array[i].data = memcpy(at, from->array[i].data, from->array[i].size * sizeof *at);
+        at += floats_of(&from->array[i]);
+    }
+}
+
+static yk_status write_copy(void *trainer)
+{
+    yk__trainer *t = trainer;
+    const yk_status st = write_arrays(t, &t->saver.arrays, &t->saver.at);
+    yk__save_ended(&t->schedule, t->saver.waited + yk_thread_seconds());
+    return st;
+}
+
+yk_status yk__save_beside(yk__trainer *t, const yk_progress_state *p)
+{
+    yk__saver *s = &t->saver;
+    const double began = yk_now();
+    yk_checkpoint_arrays from;
     yk_status st = yk__saver_finish(s, YK_OK);
     s->at = *p;
     if (st)
         return st;
-    yk_checkpoint_arrays_of(store, &s->from, true);
-    if (last || !allocate(s))
-        return YK_OK;
-    float *at = s->memory;
-    s->arrays = s->from;
-    for (size_t i = 0; i < s->arrays.n; i++) {
-        s->arrays.array[i].data = at;
-        at += floats_of(&s->arrays.array[i]);
+    yk_checkpoint_arrays_of(t->local, &from, true);
+    if (t->due.end || !allocate(s, &from)) {
+        st = yk__save(t, t->local, p);
+        yk__save_ended(&t->schedule, yk_now() - began);
+        return st;
     }
-    s->copies = true;
-    yk__save_begins(s->schedule);
-    return YK_OK;
-}
-
-void yk__saver_copy(const yk__saver *s, int me, int workers)
-{
-    const size_t k = (size_t)me, n = (size_t)workers;
-    for (size_t i = 0; i < s->arrays.n; i++) {
-        const yk_checkpoint_array *from = &s->from.array[i], *to = &s->arrays.array[i];
-        const size_t begin = from->size / n * k, end = k + 1 == n ? from->size : from->size / n * (k + 1);
-        memcpy(to->data + begin, from->data + begin, (end - begin) * sizeof(float));
-    }
-}
-
-/* ---- the thread ---- */
-
-static yk_status write_copy(void *saver)
-{
-    const yk__saver *s = saver;
-    yk_status st = s->write(s->context, &s->arrays, &s->at);
-    yk__save_ended(s->schedule, s->waited + yk_thread_seconds());
-    return st;
-}
-
-yk_status yk__saver_start(yk__saver *s, yk__write *write, void *context)
-{
-    s->copies = false;
-    s->write = write;
-    s->context = context;
-    s->waited = yk_now() - s->began;
-    return yk__background_start(&s->thread, write_copy, s, "the thread that writes checkpoints");
+    copy(s, &from);
+    yk__save_begins(&t->schedule);
+    s->waited = yk_now() - began;
+    return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
 }
 
 yk_status yk__saver_finish(yk__saver *s, yk_status so_far)

@@ -167,7 +167,7 @@ static yk_status use_shards(yk__trainer *t)
     copy.workers = scaled ? 1 : p->workers_per_process;
     if (scaled)
         copy.phases = NULL;
-    if (!st && scaled && p->chunk_rows && yk_feed_chunk_rows(t->feed) == p->chunk_rows)
+    if (!st && scaled && p->chunk_rows)
         st = make_chunks(t);
     return st ? st
               : yk_shards_store(t->cluster.shards, &copy, t->cluster.chunks,

@@ -251,7 +251,6 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
 {
     *out = (yk_result){.train_loss = (double)NAN};
     yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out};
-    t.saver.schedule = &t.schedule;
     yk_positions_init(&t.positions, 0);
     const yk_metric_kind *monitor;
     yk_status st = yk_config_check(c);

@@ -236,7 +236,7 @@ static void groups_of(const yk_trained *t, float *out[YK_MAX_GROUPS])
         out[g] = t->params + yk_model_group_offset(t->model, g);
 }
 
-static yk_status read_model(const char *path, const yk_safetensors *s, yk_trained **out)
+yk_status yk__trained_read(const char *path, const yk_safetensors *s, yk_trained **out)
 {
     const char *name;
     yk_model_shape shape;
@@ -250,16 +250,6 @@ static yk_status read_model(const char *path, const yk_safetensors *s, yk_traine
         yk_trained_release(t);
     else
         *out = t;
-    return st;
-}
-
-static yk_status load_file(const char *path, yk_trained **out)
-{
-    yk_safetensors *s = NULL;
-    yk_status st = yk__model_open(path, &s);
-    if (!st)
-        st = read_model(path, s, out);
-    yk_safetensors_free(s);
     return st;
 }
 
@@ -279,9 +269,13 @@ yk_status yk_trained_file(const char *path, char **file_out)
 yk_status yk_trained_load(const char *path, yk_trained **out)
 {
     char *file = NULL;
+    yk_safetensors *s = NULL;
     yk_status st = yk_trained_file(path, &file);
     if (!st)
-        st = load_file(file, out);
+        st = yk__model_open(file, &s);
+    if (!st)
+        st = yk__trained_read(file, s, out);
+    yk_safetensors_free(s);
     free(file);
     return st;
 }
@@ -298,6 +292,11 @@ yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name
     return st;
 }
 
+static bool is_state(const yk_checkpoint_array *a)
+{
+    return *a->name && !a->decay;
+}
+
 /* Between an array of a store, with internal ids, and a copy that is indexed by the keys of the data: to the copy (keep), or back. */
 static yk_status copy_array(const yk_checkpoint_array *a, const yk_keymap *keymap, float *copy, bool keep)
 {
@@ -309,20 +308,34 @@ static yk_status copy_array(const yk_checkpoint_array *a, const yk_keymap *keyma
                : YK_OK;
 }
 
+/* The weights in a store and those of a model, or the state of the optimizer in both. */
+static yk_status copy(const yk_trained *t, const yk_checkpoint_arrays *all, const yk_keymap *keymap,
+                      bool state, bool keep)
+{
+    float *at = t->state;
+    yk_status st = YK_OK;
+    for (int g = 0; !st && !state && g < t->model->ngroups; g++)
+        st = copy_array(&all->array[g], keymap, t->params + yk_model_group_offset(t->model, g), keep);
+    for (const yk_checkpoint_array *a = all->array; !st && state && a < all->array + all->n; a++)
+        if (is_state(a)) {
+            st = copy_array(a, keymap, at, keep);
+            at += a->size;
+        }
+    return st;
+}
+
 yk_status yk_trained_take(const char *name, const char *schema, const yk_model *m, yk_local *store,
                           const yk_keymap *keymap, yk_trained **out)
 {
     yk_trained *t;
     yk_checkpoint_arrays all;
     yk_checkpoint_arrays_of(store, &all, true);
-    float *params[YK_MAX_GROUPS], *taken = m->ngroups == 1 ? yk_local_take(store, 0) : NULL;
-    yk_status st = create(name, &m->shape, taken, &t);
+    yk_status st = create(name, &m->shape, m->ngroups == 1 ? yk_local_take(store, 0) : NULL, &t);
     if (st)
         return st;
-    groups_of(t, params);
     st = schema ? yk_schema_parse(schema, "the model", &t->schema) : YK_OK;
-    for (int g = 0; !st && g < m->ngroups; g++)
-        st = copy_array(&all.array[g], keymap, params[g], true);
+    if (!st)
+        st = copy(t, &all, keymap, false, true);
     if (st)
         yk_trained_release(t);
     else
@@ -335,7 +348,6 @@ yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_
 {
     const yk_model_shape *a = &from->model->shape, *b = &m->shape;
     yk_checkpoint_arrays all;
-    float *params[YK_MAX_GROUPS];
     if (strcmp(from->name, name) || a->dim != b->dim || a->classes != b->classes || a->bias != b->bias ||
         from->model->nparams != m->nparams)
         return yk_fail(
@@ -343,29 +355,8 @@ yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_
             "cannot start from model '%s' with %zu columns and %u classes: this run trains '%s' with %zu "
             "columns and %u classes",
             from->name, a->dim, a->classes, name, b->dim, b->classes);
-    groups_of(from, params);
     yk_checkpoint_arrays_of(store, &all, false);
-    yk_status st = YK_OK;
-    for (int g = 0; !st && g < m->ngroups; g++)
-        st = copy_array(&all.array[g], keymap, params[g], false);
-    return st;
-}
-
-static bool is_state(const yk_checkpoint_array *a)
-{
-    return *a->name && !a->decay;
-}
-
-/* From a store to `state` (keep), or back. */
-static yk_status copy_state(const yk_checkpoint_arrays *all, const yk_keymap *keymap, float *state, bool keep)
-{
-    yk_status st = YK_OK;
-    for (const yk_checkpoint_array *a = all->array; !st && a < all->array + all->n; a++)
-        if (is_state(a)) {
-            st = copy_array(a, keymap, state, keep);
-            state += a->size;
-        }
-    return st;
+    return copy(from, &all, keymap, false, false);
 }
 
 yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap *keymap, uint64_t steps)
@@ -380,7 +371,7 @@ yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap 
     m->steps = steps;
     if (!m->state || !m->optimizer)
         return m->state ? yk_fail_memory(sizeof all.optimizer, "the optimizer's state") : YK_ESYSTEM;
-    return copy_state(&all, keymap, m->state, true);
+    return copy(m, &all, keymap, true, true);
 }
 
 yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, const yk_keymap *keymap)
@@ -392,7 +383,7 @@ yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, cons
             YK_EUSAGE,
             "the initial model has the state of the optimizer %s, not of %s: use the same optimizer",
             from->optimizer, all.optimizer);
-    return copy_state(&all, keymap, from->state, false);
+    return copy(from, &all, keymap, true, false);
 }
 
 void yk_trained_retain(yk_trained *m)

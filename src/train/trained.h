@@ -68,6 +68,8 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
                           const yk_model *m, float *const *params, uint64_t step);
 yk_status yk__model_schema(const char *path, const yk_safetensors *s, yk_schema **out); /* *out NULL: none */
 yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *const *params);
+/* The model in it. */
+yk_status yk__trained_read(const char *path, const yk_safetensors *s, yk_trained **out);
 /* What a model file contains. YK_EDATA: it is not a model. *name_out is borrowed from `s`. */
 yk_status yk__model_info(const char *path, const yk_safetensors *s, const char **name_out,
                          yk_model_shape *shape_out);

@@ -12,10 +12,10 @@
 #include "observe/observe.h"
 #include "store/local.h"
 #include "store/store.h"
+#include "train/background.h"
 #include "train/checkpoint.h"
 #include "train/cluster.h"
 #include "train/divergence.h"
-#include "train/saver.h"
 #include "train/schedule.h"
 #include "train/selection.h"
 #include "train/train.h"
@@ -33,6 +33,16 @@ typedef struct {
     bool finished;
     yk_phases *phases; /* NULL: not measured */
 } yk__worker_state;
+
+/* Writes checkpoints while training continues (saver.c). */
+typedef struct {
+    yk_checkpoint_arrays arrays; /* the copy */
+    float *memory;               /* of the copy; NULL: none */
+    bool refused;                /* there is no memory for a copy */
+    yk__background thread;       /* writes the copy */
+    yk_progress_state at;
+    double waited; /* seconds that the workers waited for the copy */
+} yk__saver;
 
 /* --warm-start: the run that a run continues. */
 typedef struct {

@@ -268,13 +268,11 @@ static yk_status add_fields(finder *f, const yk_model_tensor *t)
 {
     yk_weights *out = f->out;
     const bool linear = is_linear(f, t);
-    yk_field_norm *all = calloc(FIELDS, sizeof *all),
-                  *more = realloc(out->field, (out->nfields + FIELDS) * sizeof *all);
-    out->field = more ? more : out->field;
-    if (!all || !more) {
-        free(all);
-        return yk_fail_memory(FIELDS * sizeof *all, "fields");
-    }
+    yk_field_norm *more = realloc(out->field, (out->nfields + FIELDS) * sizeof *more);
+    if (!more)
+        return yk_fail_memory(FIELDS * sizeof *more, "fields");
+    out->field = more;
+    yk_field_norm *all = memset(more + out->nfields, 0, FIELDS * sizeof *all);
     for (size_t i = 0; i < f->dim; i++) {
         double squares = 0.0, sizes = 0.0;
         for (size_t k = 0; k < t->shape[!linear]; k++) {
@@ -297,7 +295,6 @@ static yk_status add_fields(finder *f, const yk_model_tensor *t)
             set_field_name(f, i, all[i].name, sizeof all[i].name);
             out->field[out->nfields++] = all[i];
         }
-    free(all);
     return YK_OK;
 }
 
