@@ -73,7 +73,7 @@ typedef struct {
     bool survives_loss;      /* the job continues without a lost worker */
     bool joinable;           /* workers may join the running job */
 
-    /* this process (train/cluster.h) */
+    /* this process (train/cluster.c) */
     bool alone;               /* the only process of the run */
     bool trains;              /* it has workers */
     bool serves;              /* it owns a shard of the parameters, for the workers of all processes */

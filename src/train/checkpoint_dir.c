@@ -156,29 +156,28 @@ static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out
 
 enum { LINE = 64 };
 
-/* The line of DONE about a file. */
-static yk_status describe(const char *directory, const char *file, char out[LINE])
+/* The contents of DONE: a line about each file. */
+static yk_status done_text(const char *directory, char out[static 2 * LINE])
 {
-    uint64_t size = 0;
-    uint32_t crc = 0;
-    char *path = yk__path("%s/%s", directory, file);
-    const yk_status st = path ? measure(path, &size, &crc) : YK_ESYSTEM;
-    if (!st)
-        snprintf(out, LINE, "%s %" PRIu64 " %08x\n", file, size, crc);
-    free(path);
+    yk_status st = YK_OK;
+    *out = '\0';
+    for (int i = 0; !st && i < 2; i++) {
+        uint64_t size = 0;
+        uint32_t crc = 0;
+        char *path = yk__path("%s/%s", directory, files[i]);
+        st = path ? measure(path, &size, &crc) : YK_ESYSTEM;
+        snprintf(out + strlen(out), LINE, "%s %" PRIu64 " %08x\n", files[i], size, crc);
+        free(path);
+    }
     return st;
 }
 
 static yk_status write_done(const char *run_dir)
 {
-    yk_file *f = NULL;
-    char line[LINE], *directory = yk__path("%s/" YK__SAVING, run_dir);
-    yk_status st = directory ? yk_file_create_in(run_dir, YK__SAVING "/DONE", &f) : YK_ESYSTEM;
-    for (int i = 0; !st && i < 2; i++)
-        if (!(st = describe(directory, files[i], line)))
-            st = yk_file_print(f, "%s", line);
+    char text[2 * LINE], *directory = yk__path("%s/" YK__SAVING, run_dir);
+    const yk_status st = directory ? done_text(directory, text) : YK_ESYSTEM;
     free(directory);
-    return yk_file_close(f, st);
+    return st ? st : yk_file_save(run_dir, YK__SAVING "/DONE", "%s", text);
 }
 
 static const char no_done[] = "it has no DONE file";
@@ -186,7 +185,7 @@ static const char no_done[] = "it has no DONE file";
 /* NULL: the directory is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
 static const char *find_damage(const char *directory)
 {
-    char line[LINE], text[1024], *path = yk__path("%s/DONE", directory);
+    char is[2 * LINE], text[1024], *path = yk__path("%s/DONE", directory);
     if (!path)
         return "out of memory";
     const int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
@@ -196,17 +195,9 @@ static const char *find_damage(const char *directory)
         return no_done;
     yk_fs_close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *at = text;
-    for (int i = 0; i < 2; i++) {
-        const size_t length = strlen(files[i]);
-        const char *end = strchr(at, '\n');
-        if (!end || strncmp(at, files[i], length) || at[length] != ' ')
-            return "its DONE file is damaged";
-        if (describe(directory, files[i], line) || strncmp(at, line, strlen(line)))
-            return "the size or checksum of a file differs from that in DONE";
-        at = end + 1;
-    }
-    return NULL;
+    return done_text(directory, is) || strncmp(text, is, strlen(is))
+               ? "the size or checksum of a file differs from that in DONE"
+               : NULL;
 }
 
 /* ---- the best checkpoint ---- */

@@ -1,12 +1,28 @@
-#include "train/cluster.h"
+/* A job of several processes: their roles, and the checks that they belong to the same training run.
+ *
+ *     role       ranks                 does                                          its store
+ *     replica    all, --servers 0      trains on all parameters, all-reduce          store/local.h
+ *     server     0 .. K-1              owns a shard of the parameters                store/server.h
+ *     worker     K .. K+N-1            trains, pulls and pushes                      store/shards.h
+ *     shard      all, --servers all    both of the last two                          both
+ *
+ * Workers run the loop of loop.c. A process that owns a shard serves it in chief.c.
+ *
+ * Rank 0 is the chief: it evaluates, saves, and writes the run directory; the other ranks write only their worker-N/.
+ *
+ *     yk__cluster_start     connects the processes, if an engine started this one; assigns roles
+ *     yk__share_facts       all ranks get the same facts about the data
+ *     yk__cluster_agree     checks that options, data, program and parameters are the same; an error names the rank and
+ *                           the difference
+ */
+#include "train/loop.h"
+#include "train/setup.h"
 
 #include "base/dir.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/numa.h"
 #include "base/number.h"
-#include "train/loop.h"
-#include "train/setup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@ typedef struct yk__measures {
     yk_calibration_bin binary[YK_CALIBRATION_BINS];
 } measures;
 
-yk_task yk_task_of(const yk_tally *t)
+static yk_task task_of(const yk_tally *t)
 {
     return !t->classes ? YK_TASK_NUMBERS : t->classes == 2 ? YK_TASK_BINARY : YK_TASK_CLASSES;
 }
@@ -292,7 +292,7 @@ static double majority(const yk_tally *t)
 
 static double value_of(const yk_metric_kind *kind, const measures *m)
 {
-    const bool defined = kind->tasks & yk_task_of(m->t) && m->t->examples;
+    const bool defined = kind->tasks & task_of(m->t) && m->t->examples;
     return defined ? kind->value(m) : (double)NAN;
 }
 
@@ -322,10 +322,8 @@ yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out)
 {
     const size_t n = t->classes, cells = n <= YK_MAX_CONFUSION ? n * n : 0;
     measures m;
-    *out = (yk_eval_metrics){.task = yk_task_of(t),
-                             .examples = t->examples,
-                             .weight = t->weight,
-                             .majority_accuracy = majority(t)};
+    *out = (yk_eval_metrics){
+        .task = task_of(t), .examples = t->examples, .weight = t->weight, .majority_accuracy = majority(t)};
     yk_status st = measure(t, true, &m);
     if (st)
         return st;

@@ -24,8 +24,6 @@
 /* What is predicted: one of two classes, one of several, or a number. */
 typedef enum { YK_TASK_BINARY = 1, YK_TASK_CLASSES = 2, YK_TASK_NUMBERS = 4 } yk_task;
 
-yk_task yk_task_of(const yk_tally *t);
-
 struct yk__measures;
 
 typedef struct {

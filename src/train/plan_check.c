@@ -120,26 +120,23 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
     const char *spec = data ? c->data : c->test;
     if (!data && !test)
         return YK_OK;
-    if (p->processes != 1)
-        return yk_fail(YK_EUSAGE,
-                       "%s: standard input can be read by one process only; save the data in a file", spec);
-    if (c->resume)
-        return yk_fail(YK_EUSAGE,
-                       "%s: a run that read standard input cannot be resumed; save the data in a file", spec);
-    if (!data || (c->stream && *c->stream == 'n'))
-        return YK_OK;
-    if (p->epochs != 1)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: standard input can be read for one epoch only: use --epochs 1, or --stream never to load "
-            "it into memory",
-            spec);
-    if (p->workers != 1)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: standard input can be streamed to one worker only: use --workers 1, or --stream never to "
-            "load it into memory",
-            spec);
+    const bool streamed = data && !(c->stream && *c->stream == 'n');
+    const struct {
+        bool wrong;
+        const char *text;
+    } rule[] = {
+        {p->processes != 1, "standard input can be read by one process only; save the data in a file"},
+        {c->resume, "a run that read standard input cannot be resumed; save the data in a file"},
+        {streamed && p->epochs != 1,
+         "standard input can be read for one epoch only: use --epochs 1, or --stream never to load it into "
+         "memory"},
+        {streamed && p->workers != 1,
+         "standard input can be streamed to one worker only: use --workers 1, or --stream never to load it "
+         "into memory"},
+    };
+    for (size_t i = 0; i < sizeof rule / sizeof *rule; i++)
+        if (rule[i].wrong)
+            return yk_fail(YK_EUSAGE, "%s: %s", spec, rule[i].text);
     return YK_OK;
 }
 

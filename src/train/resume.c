@@ -117,16 +117,15 @@ static yk_status broadcast(const yk__trainer *t, void *buf, size_t bytes)
 
 static yk_status broadcast_progress(yk__trainer *t, bool *found, yk_progress_state *p)
 {
-    uint64_t *cursor = p->cursor;
+    char *cursor = (char *)p->cursor;
     yk_status st = broadcast(t, found, sizeof *found);
     if (!st)
         st = broadcast(t, p, sizeof *p);
-    p->cursor = cursor; /* the chief's own, elsewhere NULL */
-    if (st || !p->ncursor)
-        return st;
-    if (!cursor && !(p->cursor = calloc(p->ncursor, sizeof *p->cursor)))
-        return yk_fail_memory(p->ncursor * sizeof *p->cursor, "the data cursor");
-    return broadcast(t, p->cursor, p->ncursor * sizeof *p->cursor);
+    uint64_t bytes = p->ncursor * sizeof *p->cursor;
+    if (!st)
+        st = yk__broadcast(t, 0, 0, t->cluster.ranks, &cursor, &bytes, "the checkpoint");
+    p->cursor = (uint64_t *)(void *)cursor;
+    return st;
 }
 
 /* From the chief's replica to all others. */

@@ -6,20 +6,25 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/team.h"
+#include "comm/comm.h"
+#include "data/dataset.h"
 #include "data/feed.h"
 #include "data/schema.h"
 #include "model/model.h"
 #include "observe/observe.h"
+#include "store/exchange.h"
 #include "store/local.h"
+#include "store/server.h"
+#include "store/shards.h"
 #include "store/store.h"
 #include "train/background.h"
 #include "train/checkpoint.h"
-#include "train/cluster.h"
 #include "train/divergence.h"
 #include "train/schedule.h"
 #include "train/selection.h"
 #include "train/train.h"
 #include "watch/phase.h"
+#include <sched.h>
 
 enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
 
@@ -51,6 +56,26 @@ typedef struct {
     uint64_t earlier;     /* on all ranks: steps before this run */
     uint64_t features;    /* on the chief: into which keys are hashed, if no schema says so; 0: not known */
 } yk__start;
+
+/* The other processes of a job (cluster.c). */
+typedef struct {
+    yk_comm *comm;       /* NULL: one process */
+    yk_startup *startup; /* until training begins; NULL: one process */
+    int rank, ranks;
+    bool joined;     /* this process joined a running job */
+    char *join_text; /* what workers need to join (yk_comm_open); NULL: they cannot, or another rank has it */
+    yk_exchange *exchange;
+    yk_shared_memory memory; /* replicas on one host: exchanges gradients */
+    yk_shards *shards;
+    yk_chunks *chunks; /* of the data; NULL: none */
+    yk_server *server;
+    yk_assignment assignment;             /* server 0, data in memory */
+    yk_streams streams;                   /* server 0, streamed data */
+    yk_optim_range range[YK_MAX_TENSORS]; /* of the shard */
+    yk_local *whole;                      /* a chief that is a server: a snapshot of all parameters */
+    bool rank_lost;                       /* no collective operation is possible any more */
+    cpu_set_t cores;                      /* of this process before it was bound to NUMA nodes (--bind) */
+} yk__cluster;
 
 typedef struct yk__trainer {
     const yk_config *config; /* the caller's, or `searched` */
