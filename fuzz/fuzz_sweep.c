@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const char *path = put_input(data, size);
     yk_sweep_plan p;
-    yk_status st = yk_sweep_plan_make(path, data[size - 1] & 1, NULL, 0, &p);
+    yk_status st = yk_sweep_plan_make(path, data[size - 1] & 1, NULL, 0, NULL, &p);
     if (st && (st != YK_EUSAGE || !strstr(yk_error(), path)))
         abort();
     for (size_t i = 0; !st && i < p.nruns; i++) {
