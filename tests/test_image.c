@@ -76,16 +76,12 @@ static void resampling_equals_its_definition(void **state)
             for (size_t i = 0; i < w * h; i++)
                 plane[c][i] = (uint8_t)yk_rng_below(&r, 256);
         double left = yk_rng_unit(&r) * (double)w * 0.4, top = yk_rng_unit(&r) * (double)h * 0.4;
-        yk_frame f = {.width = w,
-                      .height = h,
-                      .channels = channels,
+        yk_frame f = {.in = {h, w, channels},
+                      .out = {oh, ow, channels},
                       .left = left,
                       .top = top,
                       .region_width = (double)w - 2.0 * left,
                       .region_height = (double)h - 2.0 * top,
-                      .out_width = ow,
-                      .out_height = oh,
-                      .out_channels = channels,
                       .box_w = ow,
                       .box_h = oh};
         assert_int_equal(yk_resampler_begin(&to, &f, out), YK_OK);
@@ -116,14 +112,10 @@ static void uniform_colors_are_preserved(void **state)
     for (size_t i = 0; i < sizeof row; i++)
         row[i] = i % 4 == 0 ? 255 : i % 4 == 1 ? 1 : 128;
     for (size_t w = 1; w <= 301; w += 50) {
-        yk_frame f = {.width = w,
-                      .height = 211,
-                      .channels = 3,
+        yk_frame f = {.in = {211, w, 3},
+                      .out = {89, 97, 3},
                       .region_width = (double)w,
                       .region_height = 211,
-                      .out_width = 97,
-                      .out_height = 89,
-                      .out_channels = 3,
                       .box_w = 97,
                       .box_h = 89};
         assert_int_equal(yk_resampler_begin(&to, &f, out), YK_OK);

@@ -73,16 +73,7 @@ static size_t scaled(size_t from, size_t to, size_t per, size_t max)
 static yk_frame frame_of(const yk_image_form *p, const yk_image_form *form)
 {
     size_t w = form->width, h = form->height;
-    yk_frame f = {.width = p->width,
-                  .height = p->height,
-                  .channels = p->channels,
-                  .region_width = (double)p->width,
-                  .region_height = (double)p->height,
-                  .out_width = w,
-                  .out_height = h,
-                  .out_channels = form->channels,
-                  .box_w = w,
-                  .box_h = h};
+    yk_frame f = {*p, *form, 0.0, 0.0, (double)p->width, (double)p->height, 0, 0, w, h};
     bool wider = p->width * h > w * p->height; /* than the form */
     if (form->fit == YK_FIT_CROP && wider) {
         f.region_width = (double)(p->height * w) / (double)h;

@@ -66,24 +66,24 @@ yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *pl
     const yk_frame *f = frame;
     r->frame = *f;
     r->planes = planes;
-    r->lanes = f->channels == 1 ? 1 : 4;
+    r->lanes = f->in.channels == 1 ? 1 : 4;
     r->source_row = r->box_row = 0;
-    r->same_size = f->box_w == f->width && f->box_h == f->height && f->region_width == (double)f->width &&
-                   f->region_height == (double)f->height;
-    yk_status st = plan_axis(&r->x, f->box_w, f->width, f->left, f->region_width);
+    r->same_size = f->box_w == f->in.width && f->box_h == f->in.height &&
+                   f->region_width == (double)f->in.width && f->region_height == (double)f->in.height;
+    yk_status st = plan_axis(&r->x, f->box_w, f->in.width, f->left, f->region_width);
     if (!st)
-        st = plan_axis(&r->y, f->box_h, f->height, f->top, f->region_height);
+        st = plan_axis(&r->y, f->box_h, f->in.height, f->top, f->region_height);
     if (st)
         return st;
     r->ring = max_at_once(&r->y);
     size_t line = f->box_w * r->lanes;
     if (YK_RESERVE(r->line, r->line_cap, line, "resizing images") ||
-        YK_RESERVE(r->wide, r->wide_cap, f->width * r->lanes, "resizing images") ||
+        YK_RESERVE(r->wide, r->wide_cap, f->in.width * r->lanes, "resizing images") ||
         YK_RESERVE(r->sums, r->sums_cap, r->ring * line, "resizing images"))
         return YK_ESYSTEM;
     memset(r->sums, 0, r->ring * line * sizeof *r->sums);
-    if (f->box_w != f->out_width || f->box_h != f->out_height)
-        memset(planes, 0, f->out_width * f->out_height * f->out_channels);
+    if (f->box_w != f->out.width || f->box_h != f->out.height)
+        memset(planes, 0, f->out.width * f->out.height * f->out.channels);
     return YK_OK;
 }
 
@@ -163,14 +163,14 @@ static void split_colors(const float *restrict from, size_t n, uint8_t *restrict
 static void put_row(const yk_resampler *r, const float *row, size_t box_row)
 {
     const yk_frame *f = &r->frame;
-    size_t plane = f->out_width * f->out_height;
-    uint8_t *out = r->planes + (f->box_y + box_row) * f->out_width + f->box_x;
+    size_t plane = f->out.width * f->out.height;
+    uint8_t *out = r->planes + (f->box_y + box_row) * f->out.width + f->box_x;
     if (r->lanes == 1) {
         for (size_t x = 0; x < f->box_w; x++)
             out[x] = to_byte(row[x]);
-        for (size_t c = 1; c < f->out_channels; c++)
+        for (size_t c = 1; c < f->out.channels; c++)
             memcpy(out + c * plane, out, f->box_w);
-    } else if (f->out_channels == 1) {
+    } else if (f->out.channels == 1) {
         for (size_t x = 0; x < f->box_w; x++)
             out[x] = to_gray(row + 4 * x);
     } else {
@@ -192,7 +192,7 @@ void yk_resampler_row(yk_resampler *r, const uint8_t *row)
     const struct yk__taps *taps = r->y.taps;
     if (r->box_row == r->y.n || at < taps[r->box_row].first)
         return; /* above or below the region */
-    widen(row, r->frame.width * r->lanes, r->wide);
+    widen(row, r->frame.in.width * r->lanes, r->wide);
     if (r->same_size) {
         put_row(r, r->wide, r->box_row++);
         return;

@@ -3,7 +3,7 @@
  * Example:
  *     yk_resampler r = {0};
  *     st = yk_resampler_begin(&r, &frame, planes);     // frame: which region of the image goes where in the output
- *     for (size_t y = 0; y < frame.height; y++)
+ *     for (size_t y = 0; y < frame.in.height; y++)
  *         yk_resampler_row(&r, row);                   // [width] of 1 or 4 bytes, see image.c
  *     yk_resampler_fini(&r);                           // once; begin may be called for many images before
  *
@@ -23,13 +23,11 @@
 #ifndef YK_FORMAT_RESAMPLE_H
 #define YK_FORMAT_RESAMPLE_H
 
-#include "base/status.h"
+#include "format/image.h"
 
 typedef struct {
-    size_t width, height, channels;                /* of the decoded image; channels: 1 or 3 */
+    yk_image_form in, out; /* the decoded image and the output; gray is repeated, colors become gray */
     double left, top, region_width, region_height; /* the region of it that is used */
-    size_t out_width, out_height;                  /* of the output */
-    size_t out_channels;                           /* 1 or 3: repeats gray, or converts colors to gray */
     size_t box_x, box_y, box_w, box_h;             /* where the region goes; black around it */
 } yk_frame;
 
