@@ -79,9 +79,29 @@ static yk_status run_zstd(yk__decoder *d, uint8_t *out, size_t space, size_t *go
     return *why_out ? YK_EDATA : YK_OK;
 }
 
+/* Between members: skips padding and begins the next member, if there are bytes left. */
+static yk_status next_member(yk__decoder *d, const char **why_out)
+{
+    for (; d->left && !d->zstd && !*d->next; d->left--) /* gzip files may be padded with zeros */
+        d->next++;
+    if (!d->left)
+        return YK_OK;
+    d->between = false;
+    if (d->zstd) /* it begins the next frame, and checks it */
+        return YK_OK;
+    *why_out = d->coding != YK__GZIP || *d->next != 0x1f ? "uncompressed bytes after the compressed stream"
+               : inflateReset(&d->z) != Z_OK             ? "cannot reset the decompressor"
+                                                         : NULL;
+    return *why_out ? YK_EDATA : YK_OK;
+}
+
 yk_status yk__decoder_run(yk__decoder *d, uint8_t *out, size_t space, size_t *got_out, const char **why_out)
 {
     enum { MAX = 1 << 30 }; /* zlib counts in 32 bits */
+    *got_out = 0;
+    yk_status st = d->between ? next_member(d, why_out) : YK_OK;
+    if (st || d->between)
+        return st;
     if (d->zstd)
         return run_zstd(d, out, space, got_out, why_out);
     space = space < MAX ? space : MAX;
@@ -101,19 +121,4 @@ yk_status yk__decoder_run(yk__decoder *d, uint8_t *out, size_t space, size_t *go
                : d->z.msg        ? d->z.msg
                                  : "the compressed data is damaged";
     return rc == Z_MEM_ERROR ? YK_ESYSTEM : YK_EDATA;
-}
-
-yk_status yk__decoder_next(yk__decoder *d, const char **why_out)
-{
-    for (; d->left && !d->zstd && !*d->next; d->left--) /* gzip files may be padded with zeros */
-        d->next++;
-    if (!d->left)
-        return YK_OK;
-    d->between = false;
-    if (d->zstd) /* it begins the next frame, and checks it */
-        return YK_OK;
-    *why_out = d->coding != YK__GZIP || *d->next != 0x1f ? "uncompressed bytes after the compressed stream"
-               : inflateReset(&d->z) != Z_OK             ? "cannot reset the decompressor"
-                                                         : NULL;
-    return *why_out ? YK_EDATA : YK_OK;
 }

@@ -37,11 +37,9 @@ const char *yk__coding_other(yk__coding coding);
 yk_status yk__decoder_init(yk__decoder *d, yk__coding coding);
 void yk__decoder_fini(yk__decoder *d);
 
-/* Decompresses some of d->left bytes (not 0 unless d->pending) into at most `space` bytes. YK_EDATA, YK_ESYSTEM: *why_out is the
+/* Decompresses some of d->left bytes (not 0 unless d->pending) into at most `space` bytes; between members it skips
+ * padding and begins the next one. YK_EDATA, YK_ESYSTEM: *why_out is the
  * reason. */
 yk_status yk__decoder_run(yk__decoder *d, uint8_t *out, size_t space, size_t *got_out, const char **why_out);
-
-/* Between members: skips padding and begins the next member, if there are bytes left. */
-yk_status yk__decoder_next(yk__decoder *d, const char **why_out);
 
 #endif

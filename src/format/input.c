@@ -313,8 +313,6 @@ static yk_status fill_coded(yk_input *in)
         in->ended = d->between;
         return d->between ? YK_OK : fail_input(in, YK_EDATA, why);
     }
-    if (d->between)
-        return (st = yk__decoder_next(d, &why)) ? fail_input(in, st, why) : YK_OK;
     size_t got = 0;
     st = yk__decoder_run(d, in->buffer + in->have, in->cap - in->have, &got, &why);
     in->have += got;

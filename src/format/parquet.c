@@ -163,23 +163,24 @@ static yk_status decompress(yk_parquet_reader *r, column *c, int codec, const ui
 
 static const char outside[] = "a value is outside the range in the footer: the file is damaged";
 
+/* int64_t or double. */
+static double number_of(const column *c, uint64_t value)
+{
+    double real;
+    memcpy(&real, &value, sizeof real);
+    return c->column->physical == YK__PQ_FLOAT || c->column->physical == YK__PQ_DOUBLE
+               ? real
+               : (double)(int64_t)value;
+}
+
 /* Most files have no checksums, but many have the range of each column. Values that are far outside would spoil the model. */
 static bool has_outside(const column *c, const uint64_t *value, size_t n)
 {
-    const uint8_t physical = c->column->physical;
+    const double least = number_of(c, c->least), most = number_of(c, c->most);
     bool found = false;
-    if (!c->limited)
-        return false;
-    if (physical == YK__PQ_FLOAT || physical == YK__PQ_DOUBLE) {
-        const double *const x = (const double *)value;
-        double least, most;
-        memcpy(&least, &c->least, sizeof least);
-        memcpy(&most, &c->most, sizeof most);
-        for (size_t i = 0; i < n; i++)
-            found |= (x[i] < least) | (x[i] > most); /* NaN is not outside */
-    } else {
-        for (size_t i = 0; i < n; i++)
-            found |= ((int64_t)value[i] < (int64_t)c->least) | ((int64_t)value[i] > (int64_t)c->most);
+    for (size_t i = 0; i < n && c->limited; i++) {
+        const double x = number_of(c, value[i]);
+        found |= (x < least) | (x > most); /* NaN is not outside */
     }
     return found;
 }
