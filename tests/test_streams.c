@@ -38,7 +38,7 @@ static yk_status next_stream(void *context, int worker, const uint64_t last[YK_C
                              uint64_t cursor[YK_CURSOR_SIZE])
 {
     job *j = context;
-    if (*number >= 0 && cursor[0] < EPOCHS && !j->streams.orphans)
+    if (*number >= 0 && cursor[0] < EPOCHS && !yk_streams_orphans(&j->streams))
         return YK_OK;
     if (*number >= 0)
         yk_streams_return(&j->streams, worker, *number, last, cursor[0]);
@@ -176,14 +176,14 @@ static void gradients_in_flight(void **state)
     yk_streams_return(&s, 1, 1, (const uint64_t[YK_CURSOR_SIZE]){0, 3, 0, 40}, 1);
     assert_int_equal(yk_streams_lease(&s, 1, cursor), -1);
     yk_streams_used(&s, (const uint64_t[YK_CURSOR_SIZE]){0, 3, 0, 30, 1 << YK_STREAM_SHIFT});
-    assert_false(s.orphans);
+    assert_false(yk_streams_orphans(&s));
     yk_streams_used(&s, (const uint64_t[YK_CURSOR_SIZE]){0, 3, 0, 40, 1 << YK_STREAM_SHIFT});
-    assert_true(s.orphans);
+    assert_true(yk_streams_orphans(&s));
     yk_streams_release(&s, 0); /* further behind */
     assert_int_equal(yk_streams_lease(&s, 1, cursor), 0);
     assert_int_equal(yk_streams_lease(&s, 1, cursor), 1);
     assert_int_equal(cursor[0], 1);
-    assert_false(s.orphans);
+    assert_false(yk_streams_orphans(&s));
     yk_streams_fini(&s);
 }
 

@@ -29,11 +29,12 @@ static bool is_free(const yk_streams *s, const stream *t)
     return t->holder < 0 && t->cursor[0] < s->epochs;
 }
 
-static void find_orphans(yk_streams *s)
+bool yk_streams_orphans(const yk_streams *s)
 {
-    s->orphans = false;
+    bool any = false;
     for (int i = 0; i < s->n; i++)
-        s->orphans |= is_free(s, &s->stream[i]);
+        any |= is_free(s, &s->stream[i]);
+    return any;
 }
 
 static bool is_behind(const uint64_t *a, const uint64_t *b)
@@ -46,14 +47,13 @@ static bool is_behind(const uint64_t *a, const uint64_t *b)
 
 /* Completes the return of a stream when all of its gradients have arrived. `last` is of the epoch before if the worker returns a
  * stream, leases it again, and finds no examples in it. */
-static void release_returned(yk_streams *s, stream *t)
+static void release_returned(stream *t)
 {
     if (!t->returned || is_behind(t->cursor, t->last))
         return;
     memcpy(t->cursor, (uint64_t[YK_CURSOR_SIZE]){t->next_epoch}, sizeof t->cursor);
     t->returned = false;
     t->holder = -1;
-    find_orphans(s);
 }
 
 void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR_SIZE])
@@ -61,7 +61,7 @@ void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR_SIZE])
     stream *t = &s->stream[cursor[USED] >> YK_STREAM_SHIFT];
     memcpy(t->cursor, cursor, sizeof t->cursor);
     t->cursor[USED] &= (1u << YK_STREAM_SHIFT) - 1;
-    release_returned(s, t);
+    release_returned(t);
 }
 
 void yk_streams_release(yk_streams *s, int worker)
@@ -71,7 +71,6 @@ void yk_streams_release(yk_streams *s, int worker)
             s->stream[i].holder = -1;
             s->stream[i].returned = false;
         }
-    find_orphans(s);
 }
 
 void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t last[YK_CURSOR_SIZE],
@@ -83,7 +82,7 @@ void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t las
     t->returned = true;
     t->next_epoch = next_epoch;
     memcpy(t->last, last, sizeof t->last);
-    release_returned(s, t);
+    release_returned(t);
 }
 
 int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR_SIZE])
@@ -96,7 +95,6 @@ int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR_SI
         return -1;
     best->holder = worker;
     memcpy(cursor_out, best->cursor, sizeof best->cursor);
-    find_orphans(s);
     return (int)(best - s->stream);
 }
 

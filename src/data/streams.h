@@ -28,7 +28,6 @@ enum { YK_STREAM_SHIFT = 1 };
 typedef struct {
     int n;
     uint64_t epochs;
-    bool orphans; /* there are streams without a worker */
     struct yk_stream_state {
         uint64_t cursor[YK_CURSOR_SIZE]; /* after the examples that were used */
         int holder;                      /* worker; -1: none */
@@ -53,7 +52,8 @@ void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t las
 /* The stream that is furthest behind of those without a worker, and its cursor; -1: there is none. */
 int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR_SIZE]);
 
-bool yk_streams_done(const yk_streams *s); /* all epochs of all streams were used */
+bool yk_streams_orphans(const yk_streams *s); /* there are streams without a worker */
+bool yk_streams_done(const yk_streams *s);    /* all epochs of all streams were used */
 
 /* The cursor of all workers, as data/feed.h writes it: 3 | window_bytes / (2 n) | five numbers for each stream. In
  * synchronous mode all workers are in `epoch`, because the cursor of a worker after its last batch does not show whether that

@@ -385,21 +385,21 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     if (YK_RESERVE(p->out, p->out_cap, bytes, "an answer"))
         return YK_ESYSTEM;
     yk__down *down = (yk__down *)(void *)p->out;
-    *down =
-        (yk__down){.magic = YK__MAGIC,
-                   .incarnation = (uint32_t)c->incarnation,
-                   .workers = (uint32_t)workers,
-                   .kind = YK__DOWN_VALUES,
-                   .flags = (uint16_t)((s->stopping ? YK__STOP : 0) |
-                                       (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0) |
-                                       yk_local_reductions(s->config.table) << YK__REDUCTIONS_SHIFT),
-                   .pull = p->number,
-                   .n = (uint32_t)n,
-                   .round = s->round,
-                   .examples = s->totals.examples,
-                   .loss = s->totals.loss,
-                   .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
-                   .end = yk_local_steps(s->config.table)};
+    *down = (yk__down){
+        .magic = YK__MAGIC,
+        .incarnation = (uint32_t)c->incarnation,
+        .workers = (uint32_t)workers,
+        .kind = YK__DOWN_VALUES,
+        .flags = (uint16_t)((s->stopping ? YK__STOP : 0) |
+                            (s->config.streams && yk_streams_orphans(s->config.streams) ? YK__ORPHANS : 0) |
+                            yk_local_reductions(s->config.table) << YK__REDUCTIONS_SHIFT),
+        .pull = p->number,
+        .n = (uint32_t)n,
+        .round = s->round,
+        .examples = s->totals.examples,
+        .loss = s->totals.loss,
+        .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
+        .end = yk_local_steps(s->config.table)};
     yk_phase_to(s->config.phases, YK_PHASE_LOOKUP);
     if (n)
         yk_thread_pool_run(yk__pool_for(s, n), look_up_part, &(lookup){s, p, (float *)(void *)(down + 1)});
