@@ -111,8 +111,6 @@ static yk_status load_labels(idx_source *s, const char *path, const char *images
                         labels.type, labels.ndims);
     else if (labels.dim[0] != n)
         st = yk_fail_at(path, 4, "%zu labels for the %zu images of %s", labels.dim[0], n, images_path);
-    else if (!(s->rows.label = malloc(n * sizeof *s->rows.label)))
-        st = yk_fail_memory(n * sizeof *s->rows.label, "labels");
     for (size_t i = 0; i < n && !st; i++) {
         s->rows.label[i] = labels.u8[i];
         if (labels.u8[i] >= s->base.classes)
@@ -165,11 +163,9 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
     if (im->dim[0] > UINT32_MAX / 2)
         return yk_fail_at(images_path, 4, "too many images: %zu", im->dim[0]);
     yk_rows_init(&s->rows, im->u8 ? YK_ROWS_U8 : YK_ROWS_F32, im->stride);
-    if (labels_path)
-        st = load_labels(s, labels_path, images_path);
-    else if (!(s->rows.label = calloc(im->dim[0], sizeof *s->rows.label)))
-        st = yk_fail_memory(im->dim[0] * sizeof *s->rows.label, "labels");
-    if (st)
+    if (!(s->rows.label = calloc(im->dim[0], sizeof *s->rows.label)))
+        return yk_fail_memory(im->dim[0] * sizeof *s->rows.label, "labels");
+    if (labels_path && (st = load_labels(s, labels_path, images_path)))
         return st;
     s->rows.n = im->dim[0];
     s->rows.u8 = im->u8;

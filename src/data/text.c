@@ -23,20 +23,13 @@ yk_status yk__text_reader_open(yk_reader *reader)
 static uint64_t count_lines(const char *path, uint64_t end)
 {
     yk_input *in;
+    const char *line = "";
+    size_t length;
+    uint64_t lines = 0, one;
     if (yk_input_open(path, 0, &in))
         return 0;
-    uint64_t lines = 0, left = end;
-    while (left) {
-        const uint8_t *p;
-        size_t have;
-        if (yk_input_peek(in, 1, &p, &have) || have == 0)
-            break;
-        have = have < left ? have : (size_t)left;
-        for (size_t i = 0; i < have; i++)
-            lines += p[i] == '\n';
-        yk_input_skip(in, have);
-        left -= have;
-    }
+    while (yk_input_offset(in) < end && !yk_input_line(in, false, &line, &length, &one) && line)
+        lines++;
     yk_input_free(in);
     return lines;
 }

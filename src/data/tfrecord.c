@@ -264,15 +264,15 @@ static yk_status probe(tfr_source *s, bool *found_out)
         memcpy(f, s->feature, sizeof f);
         if (yk_tfr_next(in, &rec) || (rec.kind != YK_TFR_RECORD && rec.kind != YK_TFR_BAD_DATA))
             break;
-        if (rec.kind != YK_TFR_RECORD || yk_example_find(rec.data, rec.size, f, FEATURES))
-            continue;
-        const yk_feature *image = picture_of(f);
-        if (yk_feature_one(image, YK_FEATURE_BYTES, NULL)) {
-            yk_features_fini(f, FEATURES);
-            continue;
-        }
-        st = s->form.height ? YK_OK : yk__image_form_like(image->bytes, image->size, &s->form);
+        const yk_feature *image = f;
+        bool usable = rec.kind == YK_TFR_RECORD && !yk_example_find(rec.data, rec.size, f, FEATURES);
+        if (usable)
+            usable = !yk_feature_one(image = picture_of(f), YK_FEATURE_BYTES, NULL);
+        if (usable && !s->form.height)
+            st = yk__image_form_like(image->bytes, image->size, &s->form);
         yk_features_fini(f, FEATURES);
+        if (!usable)
+            continue;
         *found_out = !st || st == YK_EUSAGE;
         if (st == YK_ESYSTEM)
             break;

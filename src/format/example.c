@@ -228,8 +228,10 @@ yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size
 
 void yk_features_fini(yk_feature *features, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         free(features[i].copy);
+        features[i].copy = NULL;
+    }
 }
 
 size_t yk_feature_count(const yk_feature *f)
