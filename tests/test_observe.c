@@ -139,9 +139,14 @@ static yk_status steps(yk_observer *o, run *r, yk_phases *p)
     }
     r->step = STEPS;
     yk_phases_end(p);
-    yk_evaluation e = {.train_loss = 0.25, .tested = true, .accuracy = 0.75, .auc = (double)NAN};
-    position_of(r, &e.at);
-    e.seconds = yk__observer_seconds(o);
+    yk_evaluation e = {.m = {.step = STEPS,
+                             .examples = 2 * BATCH * STEPS,
+                             .epoch = 2 * BATCH * STEPS / 1000.0,
+                             .seconds = yk__observer_seconds(o),
+                             .train_loss = 0.25,
+                             .test_accuracy = 0.75,
+                             .test_auc = (double)NAN},
+                       .tested = true};
     return o->c.rank ? YK_OK : yk_observer_evaluated(o, &e);
 }
 
@@ -309,10 +314,9 @@ static void evaluations_are_thinned(void **state)
     assert_int_equal(yk_observer_create(&config, &o), YK_OK);
     assert_int_equal(yk_observer_open(o), YK_OK);
     for (uint64_t i = 0; i <= N; i++) {
-        const yk_evaluation e = {.at.step = 7 * i,
-                                 .tested = true,
-                                 .test_loss = i == BEST ? 0.5 : 1.0 + (double)i,
-                                 .auc = (double)NAN};
+        const yk_evaluation e = {
+            .m = {.step = 7 * i, .test_loss = i == BEST ? 0.5 : 1.0 + (double)i, .test_auc = (double)NAN},
+            .tested = true};
         assert_int_equal(yk_observer_evaluated(o, &e), YK_OK);
     }
     assert_int_equal(yk_observer_close(o, "done"), YK_OK);

@@ -9,7 +9,7 @@
 enum { MAX = 16 };
 
 typedef struct {
-    yk_curve_point point[MAX];
+    yk_evaluation point[MAX];
     yk_outcome r;
     yk_observation w;
 } trial;
@@ -19,19 +19,19 @@ static trial begin(int n, const double *train, const double *test, const double 
 {
     trial t = {.r = {.lr = 0.1, .classes = 10, .examples = 5000, .test_examples = 1000, .global_batch = 100}};
     for (int i = 0; i < n; i++)
-        t.point[i] = (yk_curve_point){.epoch = i + 1.0,
-                                      .train_loss = train[i],
-                                      .test_loss = test[i],
-                                      .accuracy = accuracy[i],
-                                      .steps = 50,
-                                      .examples = 5000};
+        t.point[i] = (yk_evaluation){.m = {.epoch = i + 1.0,
+                                           .train_loss = train[i],
+                                           .test_loss = test[i],
+                                           .test_accuracy = accuracy[i]},
+                                     .steps = 50,
+                                     .examples = 5000};
     t.r.points = (size_t)n;
-    t.r.last = (yk_evaluation){.train_loss = train[n - 1],
-                               .tested = true,
-                               .test_loss = test[n - 1],
-                               .accuracy = accuracy[n - 1],
-                               .majority_accuracy = 0.11,
-                               .auc = (double)NAN};
+    t.r.last = (yk_evaluation){.m = {.train_loss = train[n - 1],
+                                     .test_loss = test[n - 1],
+                                     .test_accuracy = accuracy[n - 1],
+                                     .majority_accuracy = 0.11,
+                                     .test_auc = (double)NAN},
+                               .tested = true};
     return t;
 }
 
@@ -59,10 +59,10 @@ static void random_labels(void **state)
                  accuracy[] = {0.5, 0.505, 0.508};
     trial t = begin(3, train, test, accuracy);
     t.r.classes = 2;
-    t.r.last.majority_accuracy = 0.502;
-    t.r.last.auc = 0.507;
+    t.r.last.m.majority_accuracy = 0.502;
+    t.r.last.m.test_auc = 0.507;
     expect(&t, "majority_accuracy"); /* and not a learning rate that is too small */
-    t.r.last.auc = 0.62;             /* it ranks a little */
+    t.r.last.m.test_auc = 0.62;      /* it ranks a little */
     expect(&t, "");
 }
 
@@ -75,10 +75,10 @@ static void mistaken_labels(void **state)
     t.r.classes = 2;
     t.r.default_lr = 0.1;
     t.r.data.large.size = 1.0;
-    t.r.last.majority_accuracy = 0.511;
-    t.r.last.auc = 0.31;
+    t.r.last.m.majority_accuracy = 0.511;
+    t.r.last.m.test_auc = 0.31;
     expect(&t, "majority_accuracy");
-    t.r.last.train_loss = t.point[4].train_loss = 0.4; /* it has learned: the test labels are reversed */
+    t.r.last.m.train_loss = t.point[4].m.train_loss = 0.4; /* it has learned: the test labels are reversed */
     expect(&t, "worse_than_chance");
     /* ten classes, counted from 1 in the test set only */
     t = begin(2, (double[]){0.5, 0.24}, (double[]){7.0, 8.5}, (double[]){0.01, 0.002});
@@ -89,8 +89,8 @@ static void mistaken_labels(void **state)
     /* clicks are rare in the training set only: not overfitting */
     t = begin(2, (double[]){0.09, 0.07}, (double[]){1.5, 1.7}, (double[]){0.467, 0.467});
     t.r.classes = 2;
-    t.r.last.majority_accuracy = 0.533;
-    t.r.last.auc = 0.93;
+    t.r.last.m.majority_accuracy = 0.533;
+    t.r.last.m.test_auc = 0.93;
     t.r.data.shifted.train = 0.01;
     t.r.data.shifted.test = 0.53;
     expect(&t, "majority_accuracy label_shift");
@@ -187,10 +187,10 @@ static void too_small_a_rate(void **state)
               (double[]){0.5, 0.6, 0.7, 0.8});
     expect(&t, "");
     t.r.classes = 2; /* it does not even know that clicks are rare */
-    t.r.last.majority_accuracy = t.r.last.accuracy = 0.9;
-    t.r.last.train_loss = t.point[3].train_loss = 0.69;
-    t.r.last.test_loss = 0.688;
-    t.r.last.auc = 0.6;
+    t.r.last.m.majority_accuracy = t.r.last.m.test_accuracy = 0.9;
+    t.r.last.m.train_loss = t.point[3].m.train_loss = 0.69;
+    t.r.last.m.test_loss = 0.688;
+    t.r.last.m.test_auc = 0.6;
     expect(&t, "learning_rate_too_small majority_accuracy");
 }
 
@@ -202,7 +202,7 @@ static void slow_progress_with_any_rate(void **state)
         trial t = begin(4, (double[]){(double)NAN, 0.6913, 0.6885, 0.6859},
                         (double[]){0.6931, 0.6917, 0.6901, 0.6893}, (double[]){0.5, 0.5, 0.5, 0.5});
         t.r.classes = 2;
-        t.r.last.majority_accuracy = 0.52;
+        t.r.last.m.majority_accuracy = 0.52;
         t.r.lr = large ? 10.0 : 0.1;
         t.r.default_lr = 0.1;
         t.r.point = t.point;
@@ -221,7 +221,7 @@ static void large_initial_parameters(void **state)
     trial t =
         begin(3, (double[]){(double)NAN, 30.0, 12.0}, (double[]){80.0, 20.0, 9.0}, (double[]){0.1, 0.3, 0.4});
     expect(&t, "");
-    t.point[0].test_loss = 2.31; /* it rose during training */
+    t.point[0].m.test_loss = 2.31; /* it rose during training */
     expect(&t, "loss_rose");
 }
 

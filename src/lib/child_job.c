@@ -252,20 +252,12 @@ static int handle_metrics_line(job *j, const json_t *line)
     const double epoch = yk_number_at(line, "epoch"), rate = yk_number_at(line, "examples_per_second"),
                  loss = yk_number_at(line, "loss");
     char text[128], done[32] = "";
-    if (kind && strcmp(kind, "eval") == 0 && t->metrics)
-        return t->metrics(t->context,
-                          &(yoke_metrics){.step = step,
-                                          .examples = examples,
-                                          .epoch = epoch,
-                                          .seconds = yk_number_at(line, "seconds"),
-                                          .train_loss = yk_number_at(line, "train_loss"),
-                                          .test_loss = yk_number_at(line, "test_loss"),
-                                          .test_accuracy = yk_number_at(line, "test_accuracy"),
-                                          .test_auc = yk_number_at(line, "test_auc"),
-                                          .majority_accuracy = yk_number_at(line, "majority_accuracy"),
-                                          .validation_loss = yk_number_at(line, "validation_loss"),
-                                          .validation_accuracy = yk_number_at(line, "validation_accuracy"),
-                                          .validation_auc = yk_number_at(line, "validation_auc")});
+    if (kind && strcmp(kind, "eval") == 0 && t->metrics) {
+        yoke_metrics m = {.step = step, .examples = examples};
+        for (int k = 0; yk_metric_names[k]; k++)
+            (&m.epoch)[k] = yk_number_at(line, yk_metric_names[k]);
+        return t->metrics(t->context, &m);
+    }
     if (!kind || strcmp(kind, "train") || !t->progress)
         return 0;
     if (isfinite(epoch))

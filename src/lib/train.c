@@ -46,18 +46,9 @@ static bool forward(caller *c, const yoke_progress *p, const yoke_metrics *m)
     return canceled;
 }
 
-static bool forward_progress(void *context, const yk_progress_report *p)
+static bool forward_progress(void *context, const yoke_progress *p)
 {
-    return forward(context,
-                   &(yoke_progress){.step = p->step,
-                                    .examples = p->examples,
-                                    .epoch = p->epoch,
-                                    .loss = p->loss,
-                                    .examples_per_second = p->examples_per_second,
-                                    .steps_per_second = p->steps_per_second,
-                                    .seconds_left = p->seconds_left,
-                                    .text = p->text},
-                   NULL);
+    return forward(context, p, NULL);
 }
 
 static bool forward_metrics(void *context, const yoke_metrics *m)

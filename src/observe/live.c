@@ -97,10 +97,8 @@ static void put_history(yk_json *j, const yk__history *h)
                                          "own_received", "step",      "loss",         "examples_per_second",
                                          "cpu_host",     "sent",      "received",     "net_in",
                                          "net_out",      "disk_read", "disk_written", NULL};
-    static const char *const tests[] = {"seconds",         "step", "test_loss", "test_accuracy", "test_auc",
-                                        "validation_loss", NULL};
     put_columns(j, "history", points, h->process.point, sizeof *h->process.point, h->process.n);
-    put_columns(j, "evals", tests, h->curve, sizeof *h->curve,
+    put_columns(j, "evals", yk_metric_names, yk__metrics_of(h->curve), sizeof *h->curve,
                 h->tested.tested || h->tested.validated ? h->ncurve : 0);
 }
 
@@ -116,7 +114,7 @@ static void add_rates(yk_observer *o, yk__history *h, const yk_process *all, int
         sum += fmax(rate_of_worker(&all[i]), 0.0); /* fmax() ignores NaN */
     h->end.seconds = yk__observer_seconds(o);
     h->end.examples_per_second = sum > 0.0 ? sum : (double)NAN;
-    h->end.steps_per_second = h->end.examples_per_second * (double)p->step / (double)p->examples;
+    h->end.steps_per_second = h->end.examples_per_second * (double)p->now.step / (double)p->now.examples;
 }
 
 /* NULL: the model does not have both keyed and dense parameters, or they have the same optimizer. */
@@ -130,7 +128,7 @@ static char *status(yk_observer *o, const yk__history *h, const yk_process *all,
 {
     const yk_config *c = o->c.config;
     const yk_plan *plan = o->c.plan;
-    const yk_progress_report *p = &h->progress;
+    const yoke_progress *p = &h->progress.now;
     const yk_verdict *v = h->judged ? &h->verdict : NULL;
     yk_json text = {.digits = 6}, *j = &text;
     yk_json_object(j, NULL);
@@ -150,13 +148,12 @@ static char *status(yk_observer *o, const yk__history *h, const yk_process *all,
     yk_json_int(j, "examples", (int64_t)p->examples);
     yk_json_real(j, "epoch", p->epoch);
     yk_json_int_or_null(j, "total_epochs", plan->epochs != UINT64_MAX, plan->epochs);
-    YK_JSON_REALS(j, {"loss", p->loss}, {"test_loss", h->tested.test_loss},
-                  {"validation_loss", h->tested.validation_loss}, {"test_accuracy", h->tested.accuracy},
-                  {"test_auc", h->tested.auc}, {"majority_accuracy", h->tested.majority_accuracy},
-                  {"best_loss", o->c.best_loss}, {"best_auc", o->c.best_auc},
+    for (int k = YK__TEST_LOSS; k < YK__METRICS; k++)
+        yk_json_real(j, yk_metric_names[k], yk__metrics_of(&h->tested)[k]);
+    YK_JSON_REALS(j, {"loss", p->loss}, {"best_loss", o->c.best_loss}, {"best_auc", o->c.best_auc},
                   {"examples_per_second", h->end.examples_per_second},
-                  {"steps_per_second", h->end.steps_per_second}, {"learning_rate", p->rate[0]},
-                  {"dense_learning_rate", p->rate[1]});
+                  {"steps_per_second", h->end.steps_per_second}, {"learning_rate", h->progress.rate[0]},
+                  {"dense_learning_rate", h->progress.rate[1]});
     YK_JSON_TEXTS(j, {"verdict", v ? v->text : NULL}, {"advice", v ? v->advice : NULL},
                   {"bottleneck", v ? yk_verdict_name(v->kind) : NULL});
     yk_json_real(j, "share", v ? v->share : (double)NAN);
@@ -245,7 +242,8 @@ static char *metrics(yk_observer *o, const yk__history *h, const yk_process *all
 {
     const yk_config *c = o->c.config;
     const yk_plan *plan = o->c.plan;
-    const yk_progress_report *at = &h->progress;
+    const yoke_progress *at = &h->progress.now;
+    const yoke_metrics *tested = &h->tested.m;
     yk_prom p = {0};
     yk_prom_family(&p, "yoke_info", "The model, the data and the mode of this run.");
     yk_prom_sample(&p, LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode", plan->mode),
@@ -263,18 +261,19 @@ static char *metrics(yk_observer *o, const yk__history *h, const yk_process *all
         h->end.examples_per_second);
     one(&p, "yoke_epoch", "Epochs, including the fraction of the current one.", at->epoch);
     one(&p, "yoke_loss", "Recent training loss.", at->loss);
-    one(&p, "yoke_test_loss", "Loss of the last evaluation.", h->tested.test_loss);
+    one(&p, "yoke_test_loss", "Loss of the last evaluation.", tested->test_loss);
     one(&p, "yoke_validation_loss", "Loss of the last evaluation, on the validation set.",
-        h->tested.validation_loss);
-    one(&p, "yoke_test_accuracy", "Accuracy of the last evaluation.", h->tested.accuracy);
-    one(&p, "yoke_test_auc", "AUC of the last evaluation, for two classes.", h->tested.auc);
+        tested->validation_loss);
+    one(&p, "yoke_test_accuracy", "Accuracy of the last evaluation.", tested->test_accuracy);
+    one(&p, "yoke_test_auc", "AUC of the last evaluation, for two classes.", tested->test_auc);
     one(&p, "yoke_majority_accuracy", "Accuracy of always predicting the most frequent class.",
-        h->tested.majority_accuracy);
+        tested->majority_accuracy);
     one(&p, "yoke_best_loss", "The lowest loss that any model can reach on the test set.", o->c.best_loss);
     one(&p, "yoke_best_auc", "The highest AUC that any model can reach on the test set.", o->c.best_auc);
-    one(&p, "yoke_learning_rate", "Current learning rate.", at->rate[0]);
-    if (isfinite(at->rate[1]))
-        one(&p, "yoke_dense_learning_rate", "Current learning rate of the dense parameters.", at->rate[1]);
+    one(&p, "yoke_learning_rate", "Current learning rate.", h->progress.rate[0]);
+    if (isfinite(h->progress.rate[1]))
+        one(&p, "yoke_dense_learning_rate", "Current learning rate of the dense parameters.",
+            h->progress.rate[1]);
     metrics_of_workers(&p, all, n, !o->single_process);
     metrics_of_resources(&p, h);
     return yk_text_take(&p.out);
@@ -357,11 +356,11 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
         h->verdict = *end->verdict;
         h->judged = true;
     }
-    h->progress.step = end->step;
-    h->progress.examples = end->examples;
-    h->progress.epoch = end->epoch;
+    h->progress.now.step = end->step;
+    h->progress.now.examples = end->examples;
+    h->progress.now.epoch = end->epoch;
     if (isfinite(end->train_loss))
-        h->progress.loss = end->train_loss;
+        h->progress.now.loss = end->train_loss;
     yk_mutex_unlock(&o->lock);
     const double seen = atomic_load(&o->page_seen),
                  timeout = seen > 0.0 ? seen + yk_env_number("YK_HTTP_WAIT", every) - yk_now() : 0.0;

@@ -17,7 +17,11 @@
 #include <string.h>
 
 static const char name[] = "metrics.jsonl";
-enum { EVALUATIONS = 1000, BESTS = 6 };
+enum { EVALUATIONS = 1000, BESTS = YK__METRICS - YK__TEST_LOSS };
+const char *const yk_metric_names[] = {
+    "epoch",    "seconds",           "train_loss",      "test_loss",           "test_accuracy",
+    "test_auc", "majority_accuracy", "validation_loss", "validation_accuracy", "validation_auc",
+    NULL};
 const char *const yk__rate_names[YK_RATES] = {"learning_rate", "dense_learning_rate", "learning_rate_2",
                                               "learning_rate_3", "learning_rate_4"};
 static const double rate_seconds = 0.2, measure_every = 0.5, flush_every = 0.2; /* seconds */
@@ -92,14 +96,14 @@ double yk_epochs_done(const yk_run_position *at)
     return epochs_done(at, at->examples);
 }
 
-static void begin_line(yk_observer *o, const char *kind, const yk_run_position *at, double seconds)
+static void begin_line(yk_observer *o, const char *kind, uint64_t step, uint64_t examples, double epoch,
+                       double seconds)
 {
     yk_json *j = &o->metrics->line;
     yk_json_object(j, NULL);
     yk_json_text(j, "kind", kind);
-    YK_JSON_INTS(j, {"step", at->step}, {"examples", at->examples});
-    yk_json_real(j, "epoch", yk_epochs_done(at));
-    yk_json_real(j, "seconds", seconds);
+    YK_JSON_INTS(j, {"step", step}, {"examples", examples});
+    YK_JSON_REALS(j, {"epoch", epoch}, {"seconds", seconds});
 }
 
 static yk_status write_line(yk__metrics *m, bool flush)
@@ -138,30 +142,28 @@ static void shorten(double rate, char out[24])
 }
 
 /* The terminal leaves out the last fields if its line is too short. */
-static void show(yk_observer *o, const yk_progress_report *p)
+static void show(yk_observer *o, yoke_progress p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
         return;
     char test[40] = "", by[80] = "", left[40] = "", epoch[32] = "", rate[24], text[256];
-    const double accuracy = o->history.tested.accuracy; /* this thread sets it */
+    const double accuracy = o->history.tested.m.test_accuracy; /* this thread sets it */
     yk_verdict verdict;
-    shorten(p->examples_per_second, rate);
+    shorten(p.examples_per_second, rate);
     if (isfinite(accuracy))
         snprintf(test, sizeof test, "  test %.1f %%", 100.0 * accuracy);
     if (yk__observer_verdict(o, &verdict))
         snprintf(by, sizeof by, "  bottleneck: %s", yk_verdict_name(verdict.kind));
-    if (isfinite(p->seconds_left))
-        snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
-    if (isfinite(p->epoch))
-        snprintf(epoch, sizeof epoch, "  epoch %.2f", p->epoch);
-    snprintf(text, sizeof text, "step %llu%s  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step, epoch,
-             p->loss, test, rate, left, by);
+    if (isfinite(p.seconds_left))
+        snprintf(left, sizeof left, "  %d:%02d left", (int)p.seconds_left / 60, (int)p.seconds_left % 60);
+    if (isfinite(p.epoch))
+        snprintf(epoch, sizeof epoch, "  epoch %.2f", p.epoch);
+    snprintf(text, sizeof text, "step %llu%s  loss %.3f%s  %s/s%s%s", (unsigned long long)p.step, epoch,
+             p.loss, test, rate, left, by);
     yk_progress("%s", text);
-    if (o->c.progress) {
-        yk_progress_report report = *p;
-        report.text = text;
-        o->c.progress(o->c.context, &report);
-    }
+    p.text = text;
+    if (o->c.progress)
+        o->c.progress(o->c.context, &p);
 }
 
 /* ---- lines of evaluations ---- */
@@ -170,28 +172,26 @@ static yk_status write_evaluation(yk_observer *o, const yk_evaluation *e, bool l
 {
     yk__metrics *m = o->metrics;
     m->has_evaluation = true;
-    m->evaluation_step = e->at.step;
-    begin_line(o, "eval", &e->at, e->seconds);
-    yk_json_real(&m->line, "train_loss", e->train_loss);
-    if (e->tested)
-        YK_JSON_REALS(&m->line, {"test_loss", e->test_loss}, {"test_accuracy", e->accuracy},
-                      {"test_auc", e->auc}, {"majority_accuracy", e->majority_accuracy});
-    if (e->validated)
-        YK_JSON_REALS(&m->line, {"validation_loss", e->validation_loss},
-                      {"validation_accuracy", e->validation_accuracy}, {"validation_auc", e->validation_auc});
+    m->evaluation_step = e->m.step;
+    begin_line(o, "eval", e->m.step, e->m.examples, e->m.epoch, e->m.seconds);
+    for (int k = YK__TRAIN_LOSS; k < YK__METRICS; k++)
+        if (k == YK__TRAIN_LOSS || (k < YK__VALIDATION_LOSS ? e->tested : e->validated))
+            yk_json_real(&m->line, yk_metric_names[k], yk__metrics_of(e)[k]);
     const yk_status st = yk__tensorboard_evaluated(o, e, late), written = write_line(m, true);
     return st ? st : written;
 }
 
 static void compare_with_best(yk__metrics *m, const yk_evaluation *e)
 {
-    const double value[BESTS] = {-e->test_loss,          e->accuracy,      e->auc, -e->validation_loss,
-                                 e->validation_accuracy, e->validation_auc};
-    for (int i = 0; i < BESTS; i++)
-        if (value[i] > m->best_value[i]) {
-            m->best_value[i] = value[i];
+    for (int i = 0; i < BESTS; i++) {
+        const int k = YK__TEST_LOSS + i;
+        const double value = yk__metrics_of(e)[k],
+                     good = k == YK__TEST_LOSS || k == YK__VALIDATION_LOSS ? -value : value;
+        if (good > m->best_value[i]) {
+            m->best_value[i] = good;
             m->best[i] = *e;
         }
+    }
 }
 
 /* Writes the best evaluations that were not written, in the order of their steps; at the end, also the last evaluation. */
@@ -202,10 +202,10 @@ static yk_status write_skipped(yk_observer *o, bool end)
         const yk_evaluation *next = NULL;
         for (int i = 0; i < BESTS + end; i++) {
             const yk_evaluation *e = i < BESTS ? &m->best[i] : &m->last;
-            if (e->at.step > m->evaluation_step && (!next || e->at.step < next->at.step))
+            if (e->m.step > m->evaluation_step && (!next || e->m.step < next->m.step))
                 next = e;
         }
-        if (!next || (!end && next->at.step == m->last.at.step) || (st = write_evaluation(o, next, true)))
+        if (!next || (!end && next->m.step == m->last.m.step) || (st = write_evaluation(o, next, true)))
             return st;
     }
 }
@@ -225,14 +225,14 @@ static yk_progress_report progress_since(const yk_observer *o, const yk_run_posi
 {
     const double seconds = now - rates->time;
     const yk_run_position *began = &rates->at;
-    yk_progress_report p = {.step = at->step,
-                            .examples = at->examples,
-                            .loss = (at->trained_loss - from->at.trained_loss) /
-                                    (double)(at->trained_examples - from->at.trained_examples),
-                            .examples_per_second = (double)(at->examples - began->examples) / seconds,
-                            .steps_per_second = (double)(at->step - began->step) / seconds,
-                            .epoch = yk_epochs_done(at),
-                            .seconds_left = seconds_left(o, at)};
+    yk_progress_report p = {.now = {.step = at->step,
+                                    .examples = at->examples,
+                                    .loss = (at->trained_loss - from->at.trained_loss) /
+                                            (double)(at->trained_examples - from->at.trained_examples),
+                                    .examples_per_second = (double)(at->examples - began->examples) / seconds,
+                                    .steps_per_second = (double)(at->step - began->step) / seconds,
+                                    .epoch = yk_epochs_done(at),
+                                    .seconds_left = seconds_left(o, at)}};
     for (int g = 0; g < YK_RATES; g++) {
         const yk_optim_config *c = o->c.optim[g];
         p.rate[g] =
@@ -257,9 +257,9 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
     if (!m->file)
         return;
     const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= measure_every;
-    begin_line(o, "train", at, yk__observer_seconds(o));
-    YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.examples_per_second},
-                  {"steps_per_second", p.steps_per_second});
+    begin_line(o, "train", at->step, at->examples, p.now.epoch, yk__observer_seconds(o));
+    YK_JSON_REALS(&m->line, {"loss", p.now.loss}, {"examples_per_second", p.now.examples_per_second},
+                  {"steps_per_second", p.now.steps_per_second});
     for (int g = 0; g < YK_RATES; g++)
         if (isfinite(p.rate[g]))
             yk_json_real(&m->line, yk__rate_names[g], p.rate[g]);
@@ -296,7 +296,7 @@ void yk_observer_progress(yk_observer *o, bool point, bool line)
             o->history.progress = p;
             yk_mutex_unlock(&o->lock);
         }
-        show(o, &p);
+        show(o, p.now);
         m->shown = (mark){now, at};
     }
 }
@@ -324,30 +324,22 @@ yk_status yk__metrics_close(yk_observer *o)
 static void add_to_curve(yk_observer *o, const yk_evaluation *e)
 {
     yk__history *h = &o->history;
-    const uint64_t since = h->ncurve ? o->curve_steps : o->c.resumed_from,
-                   before = h->ncurve ? o->curve_examples : o->c.earlier_examples;
+    yk_evaluation point = *e;
+    point.steps = e->m.step - (h->ncurve ? o->curve_steps : o->c.resumed_from);
+    point.examples = e->m.examples - (h->ncurve ? o->curve_examples : o->c.earlier_examples);
     yk_mutex_lock(&o->lock);
     h->tested = *e;
-    if (!h->ncurve || e->at.step != o->curve_steps) {
+    if (!h->ncurve || point.steps) {
         if (h->ncurve == YK__MAX_CURVE)
             yk__thin(h->curve, sizeof *h->curve, &h->ncurve);
-        h->curve[h->ncurve++] = (yk_curve_point){.seconds = e->seconds,
-                                                 .step = (double)e->at.step,
-                                                 .test_loss = e->test_loss,
-                                                 .accuracy = e->accuracy,
-                                                 .auc = e->auc,
-                                                 .validation_loss = e->validation_loss,
-                                                 .epoch = yk_epochs_done(&e->at),
-                                                 .train_loss = e->train_loss,
-                                                 .steps = e->at.step - since,
-                                                 .examples = e->at.examples - before};
+        h->curve[h->ncurve++] = point;
     }
     yk_mutex_unlock(&o->lock);
-    o->curve_steps = e->at.step;
-    o->curve_examples = e->at.examples;
+    o->curve_steps = e->m.step;
+    o->curve_examples = e->m.examples;
 }
 
-const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
+const yk_evaluation *yk_observer_curve(const yk_observer *o, size_t *n_out)
 {
     *n_out = o ? (size_t)o->history.ncurve : 0;
     return o ? o->history.curve : NULL;
@@ -356,27 +348,27 @@ const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
 /* drop: leaves out the majority class (1), the epoch (2), and the training loss (3). */
 static void evaluation_text(const yk_evaluation *e, int drop, yk_text *out)
 {
-    const double epoch = yk_epochs_done(&e->at);
+    const yoke_metrics *m = &e->m;
     const char *between = ": ";
-    yk_text_print(out, "step %llu", (unsigned long long)e->at.step);
-    if (isfinite(epoch) && drop < 2)
-        yk_text_print(out, ", epoch %.2f", epoch);
-    if (isfinite(e->train_loss) && drop < 3) {
-        yk_text_print(out, "%strain loss %.4f", between, e->train_loss);
+    yk_text_print(out, "step %llu", (unsigned long long)m->step);
+    if (isfinite(m->epoch) && drop < 2)
+        yk_text_print(out, ", epoch %.2f", m->epoch);
+    if (isfinite(m->train_loss) && drop < 3) {
+        yk_text_print(out, "%strain loss %.4f", between, m->train_loss);
         between = ", ";
     }
     if (e->validated) {
-        yk_text_print(out, "%svalidation loss %.4f", between, e->validation_loss);
+        yk_text_print(out, "%svalidation loss %.4f", between, m->validation_loss);
         between = ", ";
     }
     if (e->tested)
-        yk_text_print(out, "%stest loss %.4f", between, e->test_loss);
-    if (isfinite(e->accuracy))
-        yk_text_print(out, ", accuracy %.2f %%", 100.0 * e->accuracy);
-    if (isfinite(e->accuracy) && drop < 1)
-        yk_text_print(out, " (majority class: %.2f %%)", 100.0 * e->majority_accuracy);
-    if (isfinite(e->auc))
-        yk_text_print(out, ", AUC %.4f", e->auc);
+        yk_text_print(out, "%stest loss %.4f", between, m->test_loss);
+    if (isfinite(m->test_accuracy))
+        yk_text_print(out, ", accuracy %.2f %%", 100.0 * m->test_accuracy);
+    if (isfinite(m->test_accuracy) && drop < 1)
+        yk_text_print(out, " (majority class: %.2f %%)", 100.0 * m->majority_accuracy);
+    if (isfinite(m->test_auc))
+        yk_text_print(out, ", AUC %.4f", m->test_auc);
 }
 
 /* Leaves something out if the window is narrow. */
@@ -396,14 +388,14 @@ static void print_evaluation(const yk_evaluation *e)
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__metrics *m = o->metrics;
-    if (e->at.step) /* the evaluation before the first step is only for the curves */
+    if (e->m.step) /* the evaluation before the first step is only for the curves */
         print_evaluation(e);
     add_to_curve(o, e);
-    if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
+    if (!m->file || (m->evaluated && e->m.step == o->c.resumed_from))
         return YK_OK;
     compare_with_best(m, e);
     m->last = *e;
-    if (m->has_evaluation && e->at.step - m->evaluation_step < e->at.step / EVALUATIONS)
+    if (m->has_evaluation && e->m.step - m->evaluation_step < e->m.step / EVALUATIONS)
         return YK_OK;
     const yk_status st = write_skipped(o, false);
     return st ? st : write_evaluation(o, e, false);

@@ -41,6 +41,7 @@
 #include "model/model.h"
 #include "observe/observation.h"
 #include "watch/http.h"
+#include <yoke.h>
 
 typedef struct yk_observer yk_observer;
 
@@ -62,10 +63,8 @@ enum { YK_RATES = YK_MAX_GROUPS + 1 };
 
 /* Progress since the last report. A number that is not known is NaN. */
 typedef struct {
-    uint64_t step, examples;
-    double epoch, loss, examples_per_second, steps_per_second, seconds_left;
+    yoke_progress now;     /* text: the progress line; NULL: it is not shown */
     double rate[YK_RATES]; /* learning rates; NaN: no such group, or the same rate as the first */
-    const char *text;      /* the progress line; NULL: it is not shown */
 } yk_progress_report;
 
 /* The staleness of gradients: updates of other workers between the pull and the push. */
@@ -106,7 +105,7 @@ typedef struct {
     /* Callbacks to the training loop. */
     void *context;
     /* Called by worker 0 a few times a second; may be NULL. */
-    void (*progress)(void *context, const yk_progress_report *p);
+    void (*progress)(void *context, const yoke_progress *p);
     void (*position)(void *context, yk_run_position *out); /* called by yk_observer_progress() */
     yk_workspace *(*work)(void *context, int worker); /* of a worker of this process; called by any thread */
     /* Of one worker of this process; worker 0: of all workers. Called by yk_observer_evaluated(). */
@@ -148,15 +147,14 @@ void yk_observer_traffic(yk_observer *o);
 /* On the chief: a checkpoint was written. Any thread. */
 void yk_observer_saved(yk_observer *o);
 
-/* A number that is not known is NaN. */
+/* The names in metrics.jsonl of the numbers in yoke_metrics from `epoch` on, in their order; then NULL. */
+extern const char *const yk_metric_names[];
+
+/* An evaluation, also as a point of the curves. A number that is not known is NaN. */
 typedef struct {
-    yk_run_position at;
-    double seconds; /* of the run */
-    double train_loss;
-    bool tested, validated; /* there is a test set; a validation set */
-    double test_loss, accuracy, majority_accuracy;
-    double auc; /* NaN unless there are two classes and both occur */
-    double validation_loss, validation_accuracy, validation_auc;
+    yoke_metrics m;
+    bool tested, validated;   /* there is a test set; a validation set */
+    uint64_t steps, examples; /* over which the training loss is averaged; set by the observer */
 } yk_evaluation;
 
 /* On the chief: writes a line to stderr, and updates metrics.jsonl, TensorBoard (unless there are very many evaluations:
@@ -178,16 +176,8 @@ yk_status yk_observer_conclude(yk_observer *o, bool lost, yk_observation *out);
  * if the run was concluded before it failed. */
 yk_status yk_observer_conclude_failed(yk_observer *o, yk_observation *out);
 
-/* An evaluation, as a point of the curves. Unknown numbers are NaN. */
-typedef struct {
-    /* the columns on the live page (live.c) */
-    double seconds, step, test_loss, accuracy, auc, validation_loss;
-    double epoch, train_loss;
-    uint64_t steps, examples; /* over which the training loss is averaged */
-} yk_curve_point;
-
 /* The points so far, at most a few hundred: if there are more, every other one is dropped. On the chief. */
-const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out);
+const yk_evaluation *yk_observer_curve(const yk_observer *o, size_t *n_out);
 
 /* The end of a run, for the live page. NaN: not known. */
 typedef struct {
@@ -205,7 +195,7 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
 /* The result of training, for yk_observation_warn(). */
 typedef struct {
     yk_evaluation last;
-    const yk_curve_point *point; /* [points] borrowed; the last one is `last` */
+    const yk_evaluation *point; /* [points] borrowed; the last one is `last` */
     size_t points;
     double lr, default_lr;   /* of the optimizer; 0: not known */
     uint64_t steps, warm_up; /* of the run; until the warm-up of all groups is over */

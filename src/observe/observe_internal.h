@@ -55,7 +55,7 @@ typedef struct {
     char error[256];      /* of a run that failed */
     yk__curve process;
     int ncurve;
-    yk_curve_point curve[YK__MAX_CURVE]; /* evaluations, added by worker 0 */
+    yk_evaluation curve[YK__MAX_CURVE]; /* evaluations, added by worker 0 */
     yk_sample sample;
     yk_usage usage;
     yk_verdict verdict;
@@ -166,7 +166,12 @@ void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out);
 yk_bytes yk__bytes_total(const yk_comm *c);
 void yk__count_traffic(const yk_observer *o, yk_process *p);
 
-/* metrics.c, on the chief */
+/* metrics.c, on the chief. The numbers of an evaluation, named by yk_metric_names. */
+enum { YK__TRAIN_LOSS = 2, YK__TEST_LOSS, YK__VALIDATION_LOSS = 7, YK__METRICS = 10 };
+static inline const double *yk__metrics_of(const yk_evaluation *e)
+{
+    return &e->m.epoch;
+}
 extern const char *const yk__rate_names[YK_RATES];
 yk_status yk__metrics_open(yk_observer *o);
 yk_status yk__metrics_close(yk_observer *o);

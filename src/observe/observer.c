@@ -32,7 +32,7 @@ void yk__curve_add(yk__curve *c, const yk_sample *s, yk__point p)
 static void remember(yk_observer *o, const yk_sample *s)
 {
     yk__history *h = &o->history;
-    const yk_progress_report *now = &h->progress;
+    const yoke_progress *now = &h->progress.now;
     yk__point point = {{0},         (double)now->step, now->loss,       now->examples_per_second,
                        s->cpu_host, s->sent,           s->received,     s->net_in,
                        s->net_out,  s->disk_read,      s->disk_written, (double)yk_now_ns()};
@@ -94,7 +94,7 @@ static void each_sample(void *context, const yk_sample *s)
 yk_progress_report yk__progress_unknown(uint64_t step)
 {
     const double nan = (double)NAN;
-    return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, {nan, nan, nan, nan, nan}, NULL};
+    return (yk_progress_report){{step, 0, nan, nan, nan, nan, nan, NULL}, {nan, nan, nan, nan, nan}};
 }
 
 static void count_bytes(yk_observer *o)
@@ -157,10 +157,9 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
     snprintf(o->base.role, sizeof o->base.role, "%s", o->base.workers ? "worker" : "server");
     o->first_of_host = config->rank == 0;
     o->history.progress = yk__progress_unknown(config->resumed_from);
-    o->history.progress.examples = config->earlier_examples;
-    const double nan = (double)NAN;
-    o->history.tested = (yk_evaluation){
-        .test_loss = nan, .accuracy = nan, .majority_accuracy = nan, .auc = nan, .validation_loss = nan};
+    o->history.progress.now.examples = config->earlier_examples;
+    for (int k = 0; k < YK__METRICS; k++)
+        (&o->history.tested.m.epoch)[k] = (double)NAN;
     yk_mutex_init(&o->lock);
     *out = o;
     return YK_OK;

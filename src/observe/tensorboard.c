@@ -225,11 +225,11 @@ static yk_status write_all(yk_events *e, uint64_t step, scalars *s)
 
 static void add_progress(scalars *s, const yk_progress_report *p)
 {
-    add(s, p->loss, "train/loss");
+    add(s, p->now.loss, "train/loss");
     for (int g = 0; g < YK_RATES; g++)
         add(s, p->rate[g], "train/%s", yk__rate_names[g]);
-    add(s, p->steps_per_second, "speed/global_step_per_second");
-    add(s, p->examples_per_second, "speed/examples_per_second");
+    add(s, p->now.steps_per_second, "speed/global_step_per_second");
+    add(s, p->now.examples_per_second, "speed/examples_per_second");
 }
 
 /* Of the process of a rank; `host`: it also writes the interfaces of this host; NULL: it does not. */
@@ -300,7 +300,7 @@ static void write_run(yk_observer *o, const yk_progress_report *p, bool brief)
     int n;
     add_progress(&s, p);
     if (brief) {
-        write_all(b->events[0], p->step, &s);
+        write_all(b->events[0], p->now.step, &s);
         return;
     }
     const yk_usage usage = yk__observer_usage(o);
@@ -311,11 +311,11 @@ static void write_run(yk_observer *o, const yk_progress_report *p, bool brief)
             sum.phase[k] += all[i].workers > 0 ? all[i].phases.phase[k] : 0.0;
         /* one process of a host writes its interfaces */
         add_resources(all[i].rank, yk__first_of_host(all, i) ? all[i].usage.host : NULL, &all[i].sample, &s);
-        write_all(b->events[0], p->step, &s);
+        write_all(b->events[0], p->now.step, &s);
     }
     if (add_phases(&sum, &b->before[0], false, &s) > 0.0)
         b->before[0] = sum;
-    write_all(b->events[0], p->step, &s);
+    write_all(b->events[0], p->now.step, &s);
     free(all);
 }
 
@@ -334,7 +334,7 @@ void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p, bool 
         if (i == 0 && !b->first)
             add_own_resources(o, &s);
         add_worker(o, i, &s);
-        write_all(b->events[b->first + i], p->step, &s);
+        write_all(b->events[b->first + i], p->now.step, &s);
     }
     for (int i = 0; i < b->n; i++)
         yk_events_flush(b->events[i]); /* the first error is kept and reported at the end */
@@ -367,24 +367,21 @@ static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness
 
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool late)
 {
+    static const char *const tags[] = {
+        "train/mean_loss",        "test/loss",       "test/accuracy",       "test/auc",
+        "test/majority_accuracy", "validation/loss", "validation/accuracy", "validation/auc"};
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
     if (!b)
         return YK_OK;
-    add(&s, e->train_loss, "train/mean_loss");
-    add(&s, e->test_loss, "test/loss");
-    add(&s, e->accuracy, "test/accuracy");
-    add(&s, e->majority_accuracy, "test/majority_accuracy");
-    add(&s, e->auc, "test/auc");
-    add(&s, e->validation_loss, "validation/loss");
-    add(&s, e->validation_accuracy, "validation/accuracy");
-    add(&s, e->validation_auc, "validation/auc");
-    yk_status st = write_all(b->events[0], e->at.step, &s);
+    for (int k = YK__TRAIN_LOSS; k < YK__METRICS; k++)
+        add(&s, yk__metrics_of(e)[k], "%s", tags[k - YK__TRAIN_LOSS]);
+    yk_status st = write_all(b->events[0], e->m.step, &s);
     b->used = true;
     for (int i = 0; !st && !late && i < b->n; i++) {
         yk_staleness_histogram seen = {0};
         o->c.staleness(o->c.context, i > b->first ? i - b->first : 0, &seen); /* 0: of all workers */
-        if (!(st = write_staleness(b->events[i], e->at.step, &seen)))
+        if (!(st = write_staleness(b->events[i], e->m.step, &seen)))
             st = yk_events_flush(b->events[i]);
     }
     return st;

@@ -53,7 +53,7 @@ enum { MIN_EXAMPLES = 1000, SOME_EXAMPLES = 200, MIN_STEPS = 10, SOME_STEPS = 5,
 typedef struct {
     const yk_outcome *r;
     const yk_evaluation *e; /* the last one */
-    const yk_curve_point *end,
+    const yk_evaluation *end,
         *mean;      /* the last point; mean: if its training loss is a meaningful mean; NULL: none */
     double uniform; /* the loss of a uniform guess; NaN: it is not a log loss, so that no comparison holds */
     /* Of the training losses that are meaningful means: the lowest before the last point, HUGE_VAL: none; the highest, 0:
@@ -64,11 +64,11 @@ typedef struct {
 } curves;
 
 /* Whether a training loss is a meaningful mean: over all of the data, or over enough of it. */
-static bool is_mean(const yk_outcome *r, const yk_curve_point *p)
+static bool is_mean(const yk_outcome *r, const yk_evaluation *p)
 {
     const uint64_t half = r->examples / 2;
     const bool epoch = r->examples >= MIN_TESTS && p->examples >= r->examples;
-    return isfinite(p->train_loss) &&
+    return isfinite(p->m.train_loss) &&
            (epoch ||
             (p->steps >= MIN_STEPS && p->examples >= (half && half < MIN_EXAMPLES ? half : MIN_EXAMPLES)));
 }
@@ -83,12 +83,12 @@ static curves curves_of(const yk_outcome *r, yk_observation *w)
                 .tested = r->last.tested && (!r->test_examples || r->test_examples >= MIN_TESTS),
                 .w = w};
     for (size_t i = 0; i < r->points; i++) {
-        const yk_curve_point *p = &r->point[i];
+        const yk_evaluation *p = &r->point[i];
         t.mean = is_mean(r, p) ? p : NULL;
         if (t.mean)
-            t.highest = fmax(t.highest, p->train_loss);
+            t.highest = fmax(t.highest, p->m.train_loss);
         if (t.mean && p != t.end)
-            t.lowest = fmin(t.lowest, p->train_loss);
+            t.lowest = fmin(t.lowest, p->m.train_loss);
     }
     return t;
 }
@@ -115,9 +115,9 @@ static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
  * parameters are the reason for the high loss (--init, --warm-start). */
 static bool began_above(const curves *t)
 {
-    const yk_curve_point *first = t->r->point;
-    return t->r->points > 1 && !isfinite(first->train_loss) && t->e->train_loss < first->test_loss &&
-           first->test_loss > 1.3 * t->uniform;
+    const yk_evaluation *first = t->r->point;
+    return t->r->points > 1 && !isfinite(first->m.train_loss) && t->e->m.train_loss < first->m.test_loss &&
+           first->m.test_loss > 1.3 * t->uniform;
 }
 
 /* The loss of predictions of this accuracy that are as certain as they are right, and no better than that. */
@@ -133,58 +133,59 @@ static bool is_too_certain(const curves *t)
     const yk_evaluation *e = t->e;
     if (!t->tested || !t->mean || t->r->classes < 2 || began_above(t))
         return false;
-    const double enough = 2.0 * calibrated_loss(e->accuracy, t->r->classes);
-    return t->highest > 1.3 * t->uniform && e->accuracy > e->majority_accuracy && e->train_loss > enough &&
-           e->test_loss > enough;
+    const double enough = 2.0 * calibrated_loss(e->m.test_accuracy, t->r->classes);
+    return t->highest > 1.3 * t->uniform && e->m.test_accuracy > e->m.majority_accuracy &&
+           e->m.train_loss > enough && e->m.test_loss > enough;
 }
 
 /* A network that a far too large rate has made constant: its loss is not below that of a model that knows nothing. */
 static bool is_wild(const curves *t)
 {
     const yk_evaluation *e = t->e;
-    const bool constant = t->tested ? e->test_loss > t->uniform && e->accuracy <= e->majority_accuracy
-                                    : t->end->epoch >= 1.99; /* not the mean of a first epoch */
+    const bool constant = t->tested
+                              ? e->m.test_loss > t->uniform && e->m.test_accuracy <= e->m.majority_accuracy
+                              : t->end->m.epoch >= 1.99; /* not the mean of a first epoch */
     return constant && t->r->default_lr > 0.0 && t->r->lr >= 10.0 * t->r->default_lr && t->mean &&
-           e->train_loss > t->uniform;
+           e->m.train_loss > t->uniform;
 }
 
 /* A network may begin a little above the uniform guess: only a loss that rises, or is far above it, shows a large rate. */
 static bool is_above_uniform(const curves *t)
 {
     const yk_evaluation *e = t->e;
-    const bool far = e->train_loss > t->uniform * 1.3,
-               rose = isfinite(t->lowest) && e->train_loss > 1.002 * t->lowest && t->mean;
+    const bool far = e->m.train_loss > t->uniform * 1.3,
+               rose = isfinite(t->lowest) && e->m.train_loss > 1.002 * t->lowest && t->mean;
     const bool huge =
-        e->train_loss > t->uniform * 10.0 && yk_data_is_unscaled(&t->r->data); /* also in one epoch */
-    const bool still = t->tested ? e->test_loss > t->uniform * 1.02
+        e->m.train_loss > t->uniform * 10.0 && yk_data_is_unscaled(&t->r->data); /* also in one epoch */
+    const bool still = t->tested ? e->m.test_loss > t->uniform * 1.02
                                  : isfinite(t->lowest) || (far && t->r->points > 1) || huge;
-    return e->train_loss > t->uniform * 1.02 && still && !began_above(t) && (far || rose);
+    return e->m.train_loss > t->uniform * 1.02 && still && !began_above(t) && (far || rose);
 }
 
 /* The mean over a first epoch includes its beginning, and says little about its end: only the test does. */
 static bool check_rising(const curves *t)
 {
     const yk_evaluation *e = t->e;
-    const yk_curve_point *p = t->end;
+    const yk_evaluation *p = t->end;
     const double lr = t->r->lr;
     char remedy[160];
-    if (!p || !isfinite(p->train_loss) || p->steps < SOME_STEPS || p->examples < SOME_EXAMPLES)
+    if (!p || !isfinite(p->m.train_loss) || p->steps < SOME_STEPS || p->examples < SOME_EXAMPLES)
         return false;
     if (is_wild(t) || is_above_uniform(t))
         warn(t->w, YK_WARNING_LOSS_ROSE,
              "the training loss %.4f is above %.4f, the loss of a uniform guess, with learning rate %g; %s",
-             e->train_loss, t->uniform, lr, other_rate(t->r, true, remedy));
-    else if (isfinite(t->lowest) && t->mean && e->train_loss > 1.05 * t->lowest &&
-             e->train_loss > t->lowest + 0.02 * t->uniform)
+             e->m.train_loss, t->uniform, lr, other_rate(t->r, true, remedy));
+    else if (isfinite(t->lowest) && t->mean && e->m.train_loss > 1.05 * t->lowest &&
+             e->m.train_loss > t->lowest + 0.02 * t->uniform)
         warn(t->w, YK_WARNING_LOSS_ROSE,
              "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; %s",
-             t->lowest, e->train_loss, lr, other_rate(t->r, true, remedy));
+             t->lowest, e->m.train_loss, lr, other_rate(t->r, true, remedy));
     else if (is_too_certain(t))
         warn(t->w, YK_WARNING_LOSS_ROSE,
              "the test loss %.4f is far above %.4f, the loss of calibrated predictions with an accuracy of "
              "%.1f %%: the learning rate %g is too large; %s",
-             e->test_loss, calibrated_loss(e->accuracy, t->r->classes), 100.0 * e->accuracy, lr,
-             other_rate(t->r, true, remedy));
+             e->m.test_loss, calibrated_loss(e->m.test_accuracy, t->r->classes), 100.0 * e->m.test_accuracy,
+             lr, other_rate(t->r, true, remedy));
     else
         return false;
     return true;
@@ -193,7 +194,7 @@ static bool check_rising(const curves *t)
 /* The standard deviation of the AUC of a model that knows nothing. */
 static double auc_deviation(const yk_outcome *r)
 {
-    const double n = (double)r->test_examples, p = r->last.majority_accuracy;
+    const double n = (double)r->test_examples, p = r->last.m.majority_accuracy;
     return n > 0.0 && p > 0.0 && p < 1.0 ? sqrt((n + 1.0) / (12.0 * n * n * p * (1.0 - p))) : HUGE_VAL;
 }
 
@@ -206,8 +207,9 @@ static double entropy(double p)
 /* The training loss is hardly below that of a model that knows only how frequent the classes are. */
 static bool learned_nothing(const curves *t)
 {
-    const double known = t->r->classes == 2 ? fmin(entropy(t->e->majority_accuracy), t->uniform) : t->uniform;
-    return t->e->train_loss > 0.98 * known;
+    const double known =
+        t->r->classes == 2 ? fmin(entropy(t->e->m.majority_accuracy), t->uniform) : t->uniform;
+    return t->e->m.train_loss > 0.98 * known;
 }
 
 /* The model has learned something, but the opposite of what the test set says. */
@@ -216,19 +218,20 @@ static bool check_reversed(const curves *t)
     const yk_outcome *r = t->r;
     const yk_evaluation *e = t->e;
     const double chance = 1.0 / r->classes, n = (double)r->test_examples;
-    if (!t->tested || !(e->train_loss < 0.9 * t->uniform) || learned_nothing(t))
+    if (!t->tested || !(e->m.train_loss < 0.9 * t->uniform) || learned_nothing(t))
         return false;
-    if (r->classes == 2 && e->auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05))
+    if (r->classes == 2 && e->m.test_auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05))
         warn(t->w, YK_WARNING_WORSE_THAN_CHANCE,
              "the AUC on the test set is %.3f, worse than chance (0.5), and the training loss is %.4f: the "
              "labels of the test set, or its columns, do not mean the same thing as in the training set",
-             e->auc, e->train_loss);
-    else if (r->classes > 2 && n > 0.0 && e->accuracy < chance - 5.0 * sqrt(chance * (1.0 - chance) / n))
+             e->m.test_auc, e->m.train_loss);
+    else if (r->classes > 2 && n > 0.0 &&
+             e->m.test_accuracy < chance - 5.0 * sqrt(chance * (1.0 - chance) / n))
         warn(t->w, YK_WARNING_WORSE_THAN_CHANCE,
              "the accuracy on the test set is %.2f %%, worse than chance (%.2f %%), and the training loss is "
              "%.4f: the labels of the test set, or its columns, do not mean the same thing as in the "
              "training set",
-             100.0 * e->accuracy, 100.0 * chance, e->train_loss);
+             100.0 * e->m.test_accuracy, 100.0 * chance, e->m.train_loss);
     else
         return false;
     return true;
@@ -244,50 +247,50 @@ static bool check_overfitting(const curves *t)
 {
     const yk_outcome *r = t->r;
     const yk_evaluation *e = t->e;
-    const yk_curve_point *last = t->mean;
+    const yk_evaluation *last = t->mean;
     const double uniform = t->uniform;
     size_t best = 0;
     /* in its first epoch, a model has seen each example once; a shift is a reason of its own for a high test loss */
-    if (!t->tested || !last || !(last->epoch >= 1.0) || is_shifted(&r->data))
+    if (!t->tested || !last || !(last->m.epoch >= 1.0) || is_shifted(&r->data))
         return false;
-    if (e->test_loss > uniform * 1.02 && e->train_loss < 0.8 * uniform) {
+    if (e->m.test_loss > uniform * 1.02 && e->m.train_loss < 0.8 * uniform) {
         warn(t->w, YK_WARNING_OVERFITTING,
              "the test loss %.4f is above %.4f, the loss of a uniform guess, and the training loss is %.4f: "
              "the model overfits the training data; try --l2 1e-6, fewer --epochs, or more data",
-             e->test_loss, uniform, e->train_loss);
+             e->m.test_loss, uniform, e->m.train_loss);
         return true;
     }
     if (r->points < 5)
         return false;
     for (size_t i = 1; i < r->points; i++)
-        if (!(r->point[i].test_loss >= r->point[best].test_loss))
+        if (!(r->point[i].m.test_loss >= r->point[best].m.test_loss))
             best = i;
-    const yk_curve_point *p = &r->point[best];
+    const yk_evaluation *p = &r->point[best];
     double since = HUGE_VAL; /* the lowest one of the last quarter */
     for (size_t i = r->points - (r->points + 3) / 4; i < r->points; i++)
-        since = fmin(since, r->point[i].test_loss);
-    if (best + 3 > r->points || !(p->epoch < 0.75 * last->epoch) || since < 1.03 * p->test_loss ||
-        last->test_loss < 1.05 * p->test_loss || last->test_loss < p->test_loss + 0.01 * uniform ||
-        last->train_loss > 0.8 * p->train_loss)
+        since = fmin(since, r->point[i].m.test_loss);
+    if (best + 3 > r->points || !(p->m.epoch < 0.75 * last->m.epoch) || since < 1.03 * p->m.test_loss ||
+        last->m.test_loss < 1.05 * p->m.test_loss || last->m.test_loss < p->m.test_loss + 0.01 * uniform ||
+        last->m.train_loss > 0.8 * p->m.train_loss)
         return false;
     warn(t->w, YK_WARNING_OVERFITTING,
          "the test loss was lowest, %.4f, at epoch %.3g of %.3g, and is %.4f at the end: the model overfits "
          "the training data; use --epochs %.0f, --l2, or more data",
-         p->test_loss, p->epoch, last->epoch, last->test_loss, fmax(ceil(p->epoch), 1.0));
+         p->m.test_loss, p->m.epoch, last->m.epoch, last->m.test_loss, fmax(ceil(p->m.epoch), 1.0));
     return true;
 }
 
 /* The loss falls all the time, by about as much at the end as on average: it would fall further. */
 static bool falls_steadily(const yk_outcome *r)
 {
-    const size_t n = r->points, first = n && isfinite(r->point[0].train_loss) ? 0 : 1; /* before step 1 */
+    const size_t n = r->points, first = n && isfinite(r->point[0].m.train_loss) ? 0 : 1; /* before step 1 */
     if (n < first + 3)
         return false;
     for (size_t i = first + 1; i < n; i++)
-        if (!(r->point[i].train_loss <= 1.0005 * r->point[i - 1].train_loss) || !is_mean(r, &r->point[i]))
+        if (!(r->point[i].m.train_loss <= 1.0005 * r->point[i - 1].m.train_loss) || !is_mean(r, &r->point[i]))
             return false;
-    const double all = r->point[first].train_loss - r->point[n - 1].train_loss,
-                 last = r->point[n - 2].train_loss - r->point[n - 1].train_loss;
+    const double all = r->point[first].m.train_loss - r->point[n - 1].m.train_loss,
+                 last = r->point[n - 2].m.train_loss - r->point[n - 1].m.train_loss;
     return all > 0.0 && last > 0.4 * all / (double)(n - 1 - first);
 }
 
@@ -295,49 +298,49 @@ static bool falls_steadily(const yk_outcome *r)
 static bool has_small_outputs(const curves *t)
 {
     const yk_evaluation *e = t->e;
-    const bool ranks = e->accuracy > e->majority_accuracy + 0.2 * (1.0 - e->majority_accuracy) &&
-                       e->train_loss > 0.93 * t->uniform;
-    const double frequencies = t->r->classes == 2 ? entropy(e->majority_accuracy) : t->uniform;
-    return ranks ||
-           (frequencies < 0.9 * t->uniform && e->test_loss > frequencies + 0.3 * (t->uniform - frequencies));
+    const bool ranks = e->m.test_accuracy > e->m.majority_accuracy + 0.2 * (1.0 - e->m.majority_accuracy) &&
+                       e->m.train_loss > 0.93 * t->uniform;
+    const double frequencies = t->r->classes == 2 ? entropy(e->m.majority_accuracy) : t->uniform;
+    return ranks || (frequencies < 0.9 * t->uniform &&
+                     e->m.test_loss > frequencies + 0.3 * (t->uniform - frequencies));
 }
 
 /* The training loss is still that of the beginning, with a rate below the usual one. */
 static bool is_unchanged(const curves *t, double begin)
 {
     const yk_outcome *r = t->r;
-    const double loss = t->e->train_loss;
+    const double loss = t->e->m.train_loss;
     const bool usual = r->default_lr > 0.0 && r->lr >= r->default_lr && r->data.large.size > 0.1;
     return !usual && fabs(loss - begin) < 0.002 * begin && (r->points > 2 || begin == t->uniform) &&
-           (!t->tested || fabs(t->e->test_loss - loss) < 0.02 * begin);
+           (!t->tested || fabs(t->e->m.test_loss - loss) < 0.02 * begin);
 }
 
 /* After at least one epoch, the model has hardly left its initial parameters. */
 static bool check_too_small(const curves *t)
 {
     const yk_outcome *r = t->r;
-    const yk_curve_point *p = t->mean;
-    const double uniform = t->uniform, loss = t->e->train_loss,
+    const yk_evaluation *p = t->mean;
+    const double uniform = t->uniform, loss = t->e->m.train_loss,
                  begin = fmax(uniform, t->highest); /* a network may begin above the uniform guess */
     double steps = 0.0;
     char remedy[160];
     for (size_t i = 0; i < r->points; i++)
         steps += (double)r->point[i].steps;
-    if (!p || !(p->epoch >= 0.99) || steps < 50.0 || loss > 1.3 * uniform)
+    if (!p || !(p->m.epoch >= 0.99) || steps < 50.0 || loss > 1.3 * uniform)
         return false;
     /* a model that begins with a uniform guess and learns noise, such as random labels, gets worse than that */
-    if (t->tested && fabs(r->point[0].test_loss - uniform) < 1e-4 * uniform && loss > 1.0003 * uniform)
+    if (t->tested && fabs(r->point[0].m.test_loss - uniform) < 1e-4 * uniform && loss > 1.0003 * uniform)
         return false;
     const bool slow =
         falls_steadily(r) && loss > 0.85 * begin &&
-        (!t->tested || t->e->test_loss < r->point[0].test_loss); /* noise only fits the training set */
+        (!t->tested || t->e->m.test_loss < r->point[0].m.test_loss); /* noise only fits the training set */
     if (!slow && !is_unchanged(t, begin) && !(t->tested && has_small_outputs(t)))
         return false;
     warn(t->w, YK_WARNING_LR_TOO_SMALL,
          "after %.3g epoch%s and %.0f steps the training loss is %.4f%s, and was never above %.4f: training "
          "is slow with learning rate %g; %s, or more --epochs",
-         p->epoch, p->epoch == 1.0 ? "" : "s", steps, loss, slow ? " and still falling" : "", begin, r->lr,
-         other_rate(r, false, remedy));
+         p->m.epoch, p->m.epoch == 1.0 ? "" : "s", steps, loss, slow ? " and still falling" : "", begin,
+         r->lr, other_rate(r, false, remedy));
     return true;
 }
 
@@ -364,22 +367,22 @@ static void check_oscillation(const curves *t)
     if (!t->tested || r->points < 6)
         return;
     for (size_t i = r->points / 2; i < r->points; i++) {
-        const yk_curve_point *p = &r->point[i];
+        const yk_evaluation *p = &r->point[i];
         if (p->examples < SOME_EXAMPLES / 2) /* too close to the one before */
             continue;
-        low = fmin(low, p->accuracy);
-        high = fmax(high, p->accuracy);
-        const double change = isfinite(last) ? p->accuracy - last : 0.0;
+        low = fmin(low, p->m.test_accuracy);
+        high = fmax(high, p->m.test_accuracy);
+        const double change = isfinite(last) ? p->m.test_accuracy - last : 0.0;
         turns += change * before < 0.0;
         sum += fabs(change);
         before = change != 0.0 ? change : before;
-        last = p->accuracy;
+        last = p->m.test_accuracy;
         changes++;
     }
     const double mean = changes > 0 ? sum / changes : 0.0;
     if (changes < 2 || mean < 0.02 || turns < 0.4 * (changes - 1) || sum < 1.5 * (high - low) ||
-        high <= r->last.majority_accuracy ||
-        (learned_nothing(t) && r->last.accuracy <= r->last.majority_accuracy))
+        high <= r->last.m.majority_accuracy ||
+        (learned_nothing(t) && r->last.m.test_accuracy <= r->last.m.majority_accuracy))
         return;
     warn(t->w, YK_WARNING_OSCILLATION,
          "the test accuracy goes up and down between %.1f and %.1f %%, by %.1f points from one evaluation to "
@@ -393,18 +396,19 @@ static void check_majority(const curves *t, bool rate)
 {
     const yk_outcome *r = t->r;
     const yk_evaluation *e = t->e;
-    const double majority = e->majority_accuracy, n = (double)r->test_examples;
-    const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
+    const double majority = e->m.majority_accuracy, n = (double)r->test_examples;
+    const bool chance = fabs(e->m.test_auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
     const double better = chance && n > 0.0 ? 2.0 * sqrt(majority * (1.0 - majority) / n) : 1e-9;
     const bool nothing = !rate && (chance || learned_nothing(t));
     char auc[80] = "";
-    if ((r->test_examples && r->test_examples < 30) || !e->tested || !(e->accuracy <= majority + better))
+    if ((r->test_examples && r->test_examples < 30) || !e->tested ||
+        !(e->m.test_accuracy <= majority + better))
         return;
-    if (isfinite(e->auc))
-        snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->auc);
+    if (isfinite(e->m.test_auc))
+        snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->m.test_auc);
     warn(t->w, YK_WARNING_MAJORITY,
          "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s%s",
-         100.0 * e->accuracy, 100.0 * majority, auc,
+         100.0 * e->m.test_accuracy, 100.0 * majority, auc,
          !nothing ? ""
          : r->regularized
              ? ": nothing was learned; lower --l1 and --l2, or check that the labels match the examples"

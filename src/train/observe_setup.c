@@ -44,7 +44,7 @@ static void staleness(void *trainer, int worker, yk_staleness_histogram *out)
     memcpy(out->count, seen.bucket, sizeof seen.bucket);
 }
 
-static void progress(void *trainer, const yk_progress_report *p)
+static void progress(void *trainer, const yoke_progress *p)
 {
     yk__trainer *t = trainer;
     if (t->caller->progress(t->caller->context, p))
@@ -164,42 +164,32 @@ static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state
     const yk_result *r = t->result;
     const yk_score *s = r->tested ? &r->test : &yk_score_unknown,
                    *v = r->validated ? &r->validation : &yk_score_unknown;
-    return (yk_evaluation){.at = {.step = at->step,
-                                  .examples = at->examples,
-                                  .late_examples = at->late_examples,
-                                  .epoch_examples = yk__epoch_examples(t)},
-                           .seconds = t->resumed.seconds + yk_now() - t->training_started,
-                           .train_loss = r->train_loss,
+    const yk_run_position position = {.examples = at->examples,
+                                      .late_examples = at->late_examples,
+                                      .epoch_examples = yk__epoch_examples(t)};
+    return (yk_evaluation){.m = {.step = at->step,
+                                 .examples = at->examples,
+                                 .epoch = yk_epochs_done(&position),
+                                 .seconds = t->resumed.seconds + yk_now() - t->training_started,
+                                 .train_loss = r->train_loss,
+                                 .test_loss = s->loss,
+                                 .test_accuracy = s->accuracy,
+                                 .test_auc = s->auc,
+                                 .majority_accuracy = s->majority_accuracy,
+                                 .validation_loss = v->loss,
+                                 .validation_accuracy = v->accuracy,
+                                 .validation_auc = v->auc},
                            .tested = r->tested,
-                           .test_loss = s->loss,
-                           .accuracy = s->accuracy,
-                           .majority_accuracy = s->majority_accuracy,
-                           .auc = s->auc,
-                           .validated = r->validated,
-                           .validation_loss = v->loss,
-                           .validation_accuracy = v->accuracy,
-                           .validation_auc = v->auc};
+                           .validated = r->validated};
 }
 
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
 {
     const yk_evaluation e = evaluation_of(t, at);
-    const yoke_metrics m = {.step = e.at.step,
-                            .examples = e.at.examples,
-                            .epoch = yk_epochs_done(&e.at),
-                            .seconds = e.seconds,
-                            .train_loss = e.train_loss,
-                            .test_loss = e.test_loss,
-                            .test_accuracy = e.accuracy,
-                            .test_auc = e.auc,
-                            .majority_accuracy = e.majority_accuracy,
-                            .validation_loss = e.validation_loss,
-                            .validation_accuracy = e.validation_accuracy,
-                            .validation_auc = e.validation_auc};
-    if (t->caller->metrics && t->caller->metrics(t->caller->context, &m))
+    if (t->caller->metrics && t->caller->metrics(t->caller->context, &e.m))
         atomic_store(&t->canceled, true);
     if (!at->step && e.tested)
-        t->divergence.untrained = e.test_loss;
+        t->divergence.untrained = e.m.test_loss;
     if (!t->schedule.calls)
         yk__begin_progress(t);
     return yk_observer_evaluated(t->observer, &e);
@@ -232,7 +222,7 @@ void yk__add_warnings(yk__trainer *t)
     const yk_progress_state at = yk__progress_now(t);
     const yk__largest_lr lr = yk__largest_lr_of(t);
     size_t points;
-    const yk_curve_point *curve = yk_observer_curve(t->observer, &points);
+    const yk_evaluation *curve = yk_observer_curve(t->observer, &points);
     const yk_outcome outcome = {.last = evaluation_of(t, &at),
                                 .point = curve,
                                 .points = points,

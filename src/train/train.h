@@ -143,7 +143,7 @@ typedef struct {
     /* With the optimizer's state; training continues with that of `start`, if it has one. */
     bool keep_state;
     void *context;
-    bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
+    bool (*progress)(void *context, const yoke_progress *p); /* called by worker 0; true: save and end */
     /* Called after each evaluation; true: save and end. */
     bool (*metrics)(void *context, const yoke_metrics *m);
 } yk_train_caller;
