@@ -1,4 +1,4 @@
 extern const uint8_t *image[YK_LANES];
 extern size_t pixels, classes;
 extern float *x, *logits;
-extern int32_t *label;
+extern yk_batch batch;

@@ -5,4 +5,3 @@ extern size_t ld, classes;
 extern yk_rows rows;
 extern yk_batch batch;
 extern yk_spans spans;
-extern int32_t *label;
