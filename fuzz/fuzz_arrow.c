@@ -156,7 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     at = data;
     left = size;
     table t = {.columns = 1 + take(MAX_COLUMNS), .batches = take(3)};
-    const yk_frame_options o = {.options = options[take(8)], .once = take(2)};
+    yoke_arrow from = {.options = options[take(8)], .stream_once = take(2)};
     for (unsigned i = 0; i < t.columns; i++) {
         t.name[i][0] = (char)('a' + i);
         t.schema[i] = (struct ArrowSchema){
@@ -176,7 +176,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     yk_frame *f = NULL;
     yk_source *s = NULL;
     yk_rows rows = {0};
-    if (!yk_frame_create(&stream, &o, &f) && !yk_source_from_frame(f, &source, &s)) {
+    from.stream = &stream;
+    if (!yk_frame_create(&from, &f) && !yk_source_from_frame(f, &source, &s)) {
         read_all(s, 5, &rows);
         for (size_t i = 0; i < rows.n; i++)
             for (uint64_t k = rows.start ? rows.start[i] : 0; rows.start && k < rows.start[i + 1]; k++)

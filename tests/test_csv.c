@@ -243,8 +243,7 @@ static void faults(void **state)
         {"label,a\n1,2\n1,-1e999\n", "", "-1e999 is too large for a 32-bit float"},
         {"label,a\r1,2\r1,3\r", "", "the lines end with CR; they must end with LF or CR LF"},
         {"label,a\n0,\"x\n1,y\n", "?multiline=1&categorical=a&encode=onehot",
-         "no valid line to compute means and values from: line 2: column 2 (a): the quote is not "
-         "closed"},
+         "line 2 at byte 10: column 2 (a): the quote is not closed"},
         {"label,a\n1,2\n1,\"3\n", "", "column 2 (a): the quote is not closed on this line"},
         {"label,a\n1,2\n1,\"3\"4\n", "", "column 2 (a): text after the closing quote"},
         {"1,2\n1,0x3\n1,3\n", "", "line 2 at byte 6: column 2: '0x3' is not a number"},

@@ -163,9 +163,13 @@ static const int32_t labels[] = {1, 0, 1, 0, 1, 0};
 static yk_status make_frame(const char *options, const int32_t *given, bool once, yk_frame **out)
 {
     struct ArrowArrayStream stream = {get_schema, get_next, last_error, release_stream, NULL};
-    const yk_frame_options o = {
-        .options = options, .labels = given, .rows = ROWS, .label = "clicked", .once = once};
-    const yk_status st = yk_frame_create(&stream, &o, out);
+    const yoke_arrow from = {.stream = &stream,
+                             .options = options,
+                             .labels = given,
+                             .rows = ROWS,
+                             .label = "clicked",
+                             .stream_once = once};
+    const yk_status st = yk_frame_create(&from, out);
     assert_null(stream.release);
     return st;
 }

@@ -481,7 +481,7 @@ static void test_source_refuses(void **state)
     assert_int_equal(read_rows("parquet", CORPUS "v1-plain",
                                "label=flag&scale=standard&fit=" CORPUS "refused", 0, &rows, &bad),
                      YK_EDATA);
-    assert_message("refused: the column 'flag' is missing");
+    assert_message("refused: the column 'big' is missing");
     assert_int_equal(read_rows("parquet", CORPUS "v1-plain", "label=flag&delimiter=tab", 0, &rows, &bad),
                      YK_EUSAGE);
     assert_message("delimiter");

@@ -140,130 +140,31 @@ static bool add_other(yk_row *w, yk_tabular *t, const yk__cell *c, size_t i)
 }
 
 /* Row i of the batch. Returns the number of its first bad cell; nused: none is bad. */
-static size_t add_cells(yk__cells *cells, yk_row *w, size_t i)
-{
-    yk__cell_table *t = cells->table;
-    const yk_schema *schema = t->tabular.schema;
-    size_t k = 0;
-    for (; k < t->nused; k++) {
-        const yk__cell *c = &cells->cell[k];
-        if (c->treatment == YK__CELL_HASH) {
-            if (c->now[i])
-                yk_row_hash(w, schema, c->column, c->now[i]);
-        } else if (c->treatment == YK__CELL_NUMBER) {
-            if (c->bad && isinf(c->x[i]))
-                break;
-            if (c->x[i] != 0.0f)
-                yk__row_put(w, c->column->index, c->x[i], c->column->field);
-        } else if (c->column && !add_other(w, &t->tabular, c, i)) {
-            break;
-        }
-    }
-    if (t->labels)
-        w->label = t->labels[cells->label + i];
-    if (t->weights)
-        w->weight = t->weights[cells->label + i];
-    if (t->targets)
-        w->target = t->targets[cells->label + i];
-    return k;
-}
-
-/* ---- plain rows: nearly all rows of tables with numbers and hashed texts. add_cells() does the same for all kinds of rows, but takes
- * twice as long. */
-
-/* Whether the columns allow it. */
-static bool has_plain_columns(const yk__cells *c)
-{
-    const yk__cell_table *t = c->table;
-    const yk_tabular *tabular = &t->tabular;
-    if (tabular->schema->encode != YK_ENCODE_HASH || yk_schema_dense(tabular->schema) || tabular->fields ||
-        tabular->source->ncarry || tabular->source->options.numbers || tabular->part.on || t->weights ||
-        t->targets)
-        return false;
-    for (size_t k = 0; k < t->nused; k++) {
-        const yk__cell *cell = &c->cell[k];
-        if (cell->treatment == YK__CELL_OTHER && cell->column && cell->column->role != YK_COLUMN_LABEL)
-            return false;
-    }
-    for (size_t k = 1; k < c->numbers; k++)
-        if (c->cell[c->number[k]].column->index <= c->cell[c->number[k - 1]].column->index)
-            return false;
-    return true;
-}
-
-/* Memory for n more rows. */
-static yk_status reserve_plain(const yk__cells *c, yk_rows *rows, size_t n)
-{
-    const size_t at = rows->n ? (size_t)rows->start[rows->n] : 0, width = c->numbers + c->texts;
-    if (YK_RESERVE(rows->start, rows->cap[YK_ROWS_START], rows->n + n + 1, "row starts") ||
-        YK_RESERVE(rows->label, rows->cap[YK_ROWS_LABEL], rows->n + n, "labels") ||
-        YK_RESERVE(rows->index, rows->cap[YK_ROWS_INDEX], at + (n + 1) * width, "indices") ||
-        (rows->value &&
-         YK_RESERVE(rows->value, rows->cap[YK_ROWS_VALUE], rows->cap[YK_ROWS_INDEX], "values")))
-        return YK_ESYSTEM;
-    rows->start[0] = 0;
-    return YK_OK;
-}
-
-/* The label of row i; false: it is bad. */
-static bool plain_label(yk__cells *c, size_t i, int32_t *out)
+static size_t add_cells(yk__cells *c, yk_row *w, size_t i)
 {
     yk__cell_table *t = c->table;
-    yk_row w = {0};
-    bool good = true;
-    for (size_t k = 0; k < t->nused && !t->labels && good; k++)
-        if (c->cell[k].treatment == YK__CELL_OTHER && c->cell[k].column)
-            good = add_other(&w, &t->tabular, &c->cell[k], i);
-    *out = t->labels ? t->labels[c->label + i] : w.label;
-    return good;
-}
-
-/* Adds row i of the batch; false: its label is bad. Missing values are written, too, and overwritten by the next one: a branch would
- * often be mispredicted. */
-static bool add_plain(yk__cells *c, yk_rows *rows, size_t i)
-{
-    const yk_schema *schema = c->table->tabular.schema;
-    const uint64_t at = rows->start[rows->n];
-    uint32_t *const index = rows->index + at;
-    float *const value = rows->value ? rows->value + at : NULL;
-    int32_t label;
-    size_t n = 0, hashes = 0;
-    if (!plain_label(c, i, &label))
-        return false;
-    for (size_t k = 0; k < c->numbers; k++) {
-        const yk__cell *cell = &c->cell[c->number[k]];
-        index[n] = cell->column->index;
-        value[n] = cell->x[i];
-        n += cell->x[i] != 0.0f;
+    const size_t *number = c->list[YK__CELL_NUMBER], *hashed = c->list[YK__CELL_HASH],
+                 *other = c->list[YK__CELL_OTHER];
+    for (size_t k = 0; k < c->count[YK__CELL_NUMBER]; k++) {
+        const yk__cell *cell = &c->cell[number[k]];
+        if (cell->bad && isinf(cell->x[i]))
+            return number[k];
+        yk__row_put(w, cell->column->index, cell->x[i], cell->column->field);
     }
-    for (size_t k = 0; k < c->texts; k++) {
-        c->hash[hashes] = c->cell[c->text[k]].now[i];
-        hashes += c->hash[hashes] != 0;
+    for (size_t k = 0; k < c->count[YK__CELL_HASH]; k++) {
+        const yk__cell *cell = &c->cell[hashed[k]];
+        yk_row_hash(w, t->tabular.schema, cell->column, cell->now[i]);
     }
-    for (size_t k = 0; value && k < hashes; k++)
-        value[n + k] = 1.0f;
-    n += yk__sort_hashes(c->hash, hashes, schema->features - schema->numeric, (uint32_t)schema->numeric,
-                         index + n);
-    if (n && index[n - 1] >= rows->dim)
-        rows->dim = (size_t)index[n - 1] + 1;
-    rows->start[rows->n + 1] = at + n;
-    rows->label[rows->n++] = label;
-    return true;
-}
-
-/* Adds rows of the batch, at most `max`, up to the first with a bad label. Returns their number. Not before `rows` has values. */
-static size_t add_plain_rows(yk__cells *c, yk_rows *rows, size_t max)
-{
-    const size_t left = c->n - c->at, n = left < max ? left : max;
-    size_t i = 0;
-    if (!c->plain || (c->numbers && !rows->value) || rows->weight || rows->target || rows->truth ||
-        rows->field || reserve_plain(c, rows, n))
-        return 0;
-    while (i < n && add_plain(c, rows, c->at)) {
-        c->at++;
-        i++;
-    }
-    return i;
+    for (size_t k = 0; k < c->count[YK__CELL_OTHER]; k++)
+        if (!add_other(w, &t->tabular, &c->cell[other[k]], i))
+            return other[k];
+    if (t->labels)
+        w->label = t->labels[c->label + i];
+    if (t->weights)
+        w->weight = t->weights[c->label + i];
+    if (t->targets)
+        w->target = t->targets[c->label + i];
+    return t->nused;
 }
 
 /* ---- rows */
@@ -295,26 +196,28 @@ static yk_status next_batch(yk__cell_reader *r)
     c->label += c->n;
     c->at = 0;
     yk_status st = c->decode(r, &c->n);
-    for (size_t k = 0; k < c->table->nused && !st && c->n; k++)
-        if (c->cell[k].treatment == YK__CELL_HASH)
-            st = hash_texts(c->table->tabular.schema, &c->cell[k], c->n);
-        else if (c->cell[k].treatment == YK__CELL_NUMBER)
-            scale_numbers(c->table, &c->cell[k], c->n);
-    c->plain = has_plain_columns(c);
-    for (size_t k = 0; k < c->numbers; k++)
-        c->plain &= !c->cell[c->number[k]].bad;
+    for (size_t k = 0; k < c->count[YK__CELL_HASH] && !st && c->n; k++)
+        st = hash_texts(c->table->tabular.schema, &c->cell[c->list[YK__CELL_HASH][k]], c->n);
+    for (size_t k = 0; k < c->count[YK__CELL_NUMBER] && !st; k++)
+        scale_numbers(c->table, &c->cell[c->list[YK__CELL_NUMBER][k]], c->n);
     return st;
 }
 
-static yk_status carry_cells(yk__cell_reader *r, size_t i)
+static yk_status keep_cells(yk__cell_reader *r, size_t i)
 {
     const yk__cell_table *t = r->cells.table;
-    yk_status st = yk__carry_row(&r->base);
+    yk_fit *const fit = r->base.source->options.fit;
+    yk_status st = yk_tabular_row(&t->tabular, &r->base);
     for (size_t k = 0; k < t->nused && !st; k++) {
+        const yk__cell *c = &r->cells.cell[k];
         char buffer[40];
         size_t n;
-        const char *text = text_of(&r->cells.cell[k], i, buffer, &n);
-        yk_tabular_carry(&t->tabular, &r->base, t->used[k], text, n);
+        if (fit && c->treatment == YK__CELL_NUMBER) {
+            yk__fit_number(fit, c->column, has_value(c, i) ? number_of(t, c, i) : (double)NAN);
+        } else {
+            const char *text = text_of(c, i, buffer, &n);
+            st = yk_tabular_text(&t->tabular, &r->base, t->used[k], text, n);
+        }
     }
     return st;
 }
@@ -331,9 +234,6 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
     while (got < max && !st) {
         if (c->at == c->n && ((st = next_batch(r)) || !c->n))
             break;
-        got += add_plain_rows(c, rows, max - got);
-        if (got == max || c->at == c->n)
-            continue;
         const size_t i = c->at++;
         if (!in_part(c, i))
             continue;
@@ -344,7 +244,7 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
             st = bad_row(r, i, bad);
             continue;
         }
-        if (reader->source->ncarry && (st = carry_cells(r, i)))
+        if (yk_tabular_keeps(&t->tabular) && (st = keep_cells(r, i)))
             break;
         st = yk_row_end(&w, schema, reader->source->options.numbers, rows);
         got += !st;
@@ -359,9 +259,10 @@ yk_status yk__cells_open(yk__cells *c)
     if (!(c->hash = malloc((categories + 1) * sizeof *c->hash)))
         return yk_fail_memory(categories * sizeof *c->hash, "hashes of a row");
     c->cell = calloc(nused + 1, sizeof *c->cell);
-    c->number = calloc(2 * nused + 1, sizeof *c->number);
-    c->text = c->number ? c->number + nused : NULL;
-    return c->cell && c->number ? YK_OK : yk_fail_memory(nused * sizeof *c->cell, "columns");
+    bool enough = c->cell;
+    for (int i = 0; i < YK__CELL_TREATMENTS; i++)
+        enough &= (c->list[i] = calloc(nused + 1, sizeof **c->list)) != NULL;
+    return enough ? YK_OK : yk_fail_memory(nused * sizeof *c->cell, "columns");
 }
 
 void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
@@ -375,10 +276,8 @@ void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
     const bool hash = role == YK_COLUMN_CATEGORICAL && v->code && !t->source->options.names,
                number = role == YK_COLUMN_NUMERIC && !v->code;
     cell->treatment = hash ? YK__CELL_HASH : number ? YK__CELL_NUMBER : YK__CELL_OTHER;
-    if (hash)
-        c->text[c->texts++] = k;
-    if (number)
-        c->number[c->numbers++] = k;
+    if (cell->column)
+        c->list[cell->treatment][c->count[cell->treatment]++] = k;
 }
 
 void yk__cells_close(yk__cells *c)
@@ -386,53 +285,7 @@ void yk__cells_close(yk__cells *c)
     for (size_t k = 0; c->cell && k < c->table->nused; k++)
         free(c->cell[k].hash);
     free(c->cell);
-    free(c->number);
+    for (int i = 0; i < YK__CELL_TREATMENTS; i++)
+        free(c->list[i]);
     free(c->hash);
-}
-
-/* ---- the pass that finds values and means */
-
-/* A bad value is reported when rows are read. */
-static yk_status fit_row(const yk__cells *cells, yk_fit *fit, char (*buffer)[40], size_t i)
-{
-    const yk__cell_table *t = cells->table;
-    for (size_t k = 0; k < t->nused; k++) {
-        const yk__cell *c = &cells->cell[k];
-        size_t n = 0;
-        const char *text = c->treatment == YK__CELL_NUMBER ? "" : text_of(c, i, buffer[k], &n);
-        if (c->treatment != YK__CELL_NUMBER && c->column)
-            yk_fit_text(fit, c->number, text, n);
-        else if (c->column && has_value(c, i) && !isinf(number_of(t, c, i)))
-            yk_fit_number(fit, c->number, number_of(t, c, i));
-    }
-    return yk_fit_row(fit);
-}
-
-/* row: the number of the first row; NULL: all rows count. */
-static yk_status fit_block(yk__cell_reader *r, uint64_t *row, yk_fit *fit)
-{
-    yk__cells *c = &r->cells;
-    char(*buffer)[40] = calloc(c->table->nused + 1, sizeof *buffer);
-    yk_status st = buffer ? YK_OK : yk_fail_memory(c->table->nused * sizeof *buffer, "texts");
-    size_t n;
-    while (!st && !(st = c->decode(r, &n)) && n)
-        for (size_t i = 0; i < n && !st; i++)
-            if (!row || (yk_split_has_row(&r->base.source->part, (*row)++) && in_part(c, i)))
-                st = fit_row(c, fit, buffer, i);
-    free(buffer);
-    return st;
-}
-
-yk_status yk__cells_fit(yk_source *s, bool own, yk_fit *fit)
-{
-    yk_status st = YK_OK;
-    uint64_t row = 0;
-    for (size_t b = 0; b < s->nblocks && !st; b++) {
-        yk_reader *r;
-        if ((st = yk__reader_open(s, b, &r)))
-            break;
-        st = fit_block((yk__cell_reader *)r, own ? &row : NULL, fit);
-        yk_reader_free(r);
-    }
-    return st;
 }

@@ -3,7 +3,7 @@
  *
  *     open:    st = yk_tabular_columns(&s->table.tabular);                // the columns are in the schema (tabular.h)
  *              st = yk__cell_table_choose(&s->table);                     // the columns that are used, split-by, missing
- *              st = yk_tabular_finish(..., pass, s);                      // the pass calls yk__cells_fit()
+ *              st = yk_tabular_finish(&s->table.tabular, rows);
  *     reader:  r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad};
  *              st = yk__cells_open(&r->base.cells);                       // then yk__cells_bind() for each used column
  *     close:   yk__cells_close(&r->base.cells);
@@ -30,7 +30,7 @@ typedef struct {
 } yk__cell_table;
 
 /* How values become features: numbers of a numeric column, categories that are texts, anything else. */
-typedef enum { YK__CELL_OTHER, YK__CELL_NUMBER, YK__CELL_HASH } yk__cell_treatment;
+typedef enum { YK__CELL_OTHER, YK__CELL_NUMBER, YK__CELL_HASH, YK__CELL_TREATMENTS } yk__cell_treatment;
 
 /* A column that is used. */
 typedef struct {
@@ -59,8 +59,7 @@ typedef struct {
     uint64_t *hash;      /* [categories + 1] */
     uint64_t row, label; /* the first row of the batch: its number in the reader, and its index in `labels` */
     size_t n, at;        /* of the batch */
-    size_t *number, numbers, *text, texts; /* the cells with these treatments */
-    bool plain; /* the rows of the batch can have only numbers and hashed texts, in this order */
+    size_t *list[YK__CELL_TREATMENTS], count[YK__CELL_TREATMENTS]; /* the cells of columns, by treatment */
 } yk__cells;
 
 /* The reader of a format begins with it. */
@@ -78,8 +77,5 @@ void yk__cells_bind(yk__cells *c, size_t k,
                     const yk_parquet_values *values); /* sets those of the k-th used column; borrowed */
 yk_status yk__cells_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out); /* yk_source_ops.next */
 void yk__cells_close(yk__cells *c);
-
-/* Adds all rows to the statistics. own: only those of the source's part count. */
-yk_status yk__cells_fit(yk_source *s, bool own, yk_fit *fit);
 
 #endif

@@ -110,11 +110,11 @@ static bool read_time(const char *p, const char *end, int64_t *days, double *sec
 
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out)
 {
-    const bool date = !strncasecmp(c->type, "date", 4), time = !strncasecmp(c->type, "timestamp", 9);
     int64_t days;
     double seconds;
     if (yk_cell_number(text, n, out))
         return true;
+    const bool date = !strncasecmp(c->type, "date", 4), time = !strncasecmp(c->type, "timestamp", 9);
     yk_cell_trim(&text, &n);
     if (!(date || time) || !read_time(text, text + n, &days, &seconds))
         return false;
@@ -127,7 +127,7 @@ bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeri
     static const char *const names[] = {"NA", "N/A", "NaN", "nan", "NULL", "null", "None", "\\N", NULL};
     if (n == 0 || (s->missing.n && yk__words_find(&s->missing, text, n) != s->missing.n))
         return true;
-    if (!numeric || find_word(names, text, n) >= 0)
+    if (!numeric || (strchr("Nn\\", *text) && find_word(names, text, n) >= 0))
         return numeric;
     yk_cell_trim(&text, &n);
     return n == 0;

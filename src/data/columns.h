@@ -115,17 +115,18 @@ typedef struct {
     atomic_uchar *seen; /* yk_tabular.seen; NULL: not recorded */
 } yk_row;
 
+/* 0: no entry. It is written, too, and overwritten by the next one: a branch would often be mispredicted. */
 static inline void yk__row_put(yk_row *w, uint32_t index, float value, uint16_t field)
 {
     if (w->dense) {
-        w->dense[index] = value;
+        w->dense[index] = value + 0.0f; /* not -0 */
         return;
     }
     w->index[w->n] = index;
     w->value[w->n] = value;
     if (w->field)
         w->field[w->n] = field;
-    w->n++;
+    w->n += value != 0.0f;
 }
 
 static inline yk_status yk_row_begin(yk_row *w, const yk_schema *s, bool fields, yk_rows *rows)
@@ -147,23 +148,29 @@ static inline yk_status yk_row_begin(yk_row *w, const yk_schema *s, bool fields,
 /* A row that is not ended is dropped. numbers: the label is a number. */
 static inline yk_status yk_row_end(yk_row *w, const yk_schema *s, bool numbers, yk_rows *rows)
 {
-    if (w->hashes)
+    if (w->hashes) {
+        w->value[w->n] = 1.0f; /* perhaps that of a number which is 0 */
         w->n += yk__sort_hashes(w->hash, w->hashes, s->features - s->numeric, (uint32_t)s->numeric,
                                 w->index + w->n);
+    }
     yk_status st = yk_rows_commit(rows, w->n, w->label);
     if (!st && (rows->weight || w->weight != 1.0f))
         st = yk_rows_set_weight(rows, w->weight);
     return st || !numbers ? st : yk_rows_set_target(rows, w->target);
 }
 
-/* A category, by its hash. */
+/* A category, by its hash; 0: missing. */
 static inline void yk_row_hash(yk_row *w, const yk_schema *s, const yk_schema_column *c, uint64_t hash)
 {
+    if (s->encode == YK_ENCODE_HASH && !w->field) {
+        w->hash[w->hashes] = hash;
+        w->hashes += hash != 0;
+        return;
+    }
+    if (!hash)
+        return;
     if (s->encode == YK_ENCODE_HASH) {
-        if (!w->field)
-            w->hash[w->hashes++] = hash;
-        else
-            yk__row_put(w, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), 1.0f, c->field);
+        yk__row_put(w, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), 1.0f, c->field);
         return;
     }
     const struct yk_schema_value *value = yk_schema_value_at(&s->values, hash);
@@ -185,8 +192,7 @@ static inline float yk_scaled(yk_scale scale, const yk_schema_column *c, double 
 static inline bool yk_row_scaled(yk_row *w, const yk_schema *s, const yk_schema_column *c, double v)
 {
     const float x = yk_scaled(s->scale, c, v);
-    if (x != 0.0f)
-        yk__row_put(w, c->index, x, c->field);
+    yk__row_put(w, c->index, x, c->field);
     return isfinite(x);
 }
 

@@ -34,7 +34,8 @@ yk__csv_result yk__csv_unquote(yk__csv_field *f, const char **p, const char *end
     return YK__CSV_FIELD;
 }
 
-bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end)
+/* Whether the line is in s->table.part; also if it is bad, so that it is reported. */
+static bool in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end)
 {
     const char *p = line;
     for (size_t i = 0; s->table.part.on; i++, p++)
@@ -47,26 +48,6 @@ bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const
 
 /* ---- errors */
 
-__attribute__((cold)) static yk_status bad_quote(yk_text_reader *r, const char *at, size_t column,
-                                                 yk__csv_result why)
-{
-    const yk__csv *s = (const yk__csv *)r->base.source;
-    char name[80];
-    if (why == YK__CSV_NO_MEMORY)
-        return YK_ESYSTEM;
-    if (column >= s->table.own->ncolumns)
-        return yk__text_bad(r, at, "more than %zu columns", s->table.own->ncolumns);
-    yk_tabular_name(&s->table, column, name);
-    if (why == YK__CSV_AFTER_QUOTE)
-        return yk__text_bad(r, at, "%s: text after the closing quote; inside quotes, write a quote as \"\"",
-                            name);
-    if (s->base.quoted)
-        return yk__text_bad(r, at, "%s: the quote is not closed", name);
-    return yk__text_bad(
-        r, at, "%s: the quote is not closed on this line; if fields contain line breaks, add multiline=1",
-        name);
-}
-
 static size_t count_columns(yk_text_reader *r, const char *line, const char *end)
 {
     const char delimiter = ((const yk__csv *)r->base.source)->delimiter;
@@ -76,47 +57,44 @@ static size_t count_columns(yk_text_reader *r, const char *line, const char *end
             return n;
 }
 
-__attribute__((cold)) static yk_status bad_count(yk_text_reader *r, const char *line, const char *end)
-{
-    const yk__csv *s = (const yk__csv *)r->base.source;
-    const char word[] = {s->delimiter, 0};
-    const size_t count = count_columns(r, line, end);
-    return yk__text_bad(r, r->line, "%zu column%s instead of %zu; the delimiter is '%s'", count,
-                        yk_plural(count), s->table.own->ncolumns, s->delimiter == '\t' ? "tab" : word);
-}
-
-/* Reports a label or a number that is bad. If the line has the wrong number of columns, that is why. */
-__attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
-                                                 const char *at, size_t column)
+/* Reports what is wrong with a line: the quotes of the field at `at`, in column i, the number of columns, or the value of the field. The
+ * status of the line is in r->status. */
+__attribute__((cold)) static yk_status bad_line(yk_text_reader *r, const char *line, const char *end,
+                                                const char *at, size_t i, yk__csv_result quotes)
 {
     const yk__csv *s = (const yk__csv *)r->base.source;
     yk__csv_field *f = &((yk__csv_reader *)r)->field;
-    const char *p = at;
-    char reason[400];
-    if (count_columns(r, line, end) != s->table.own->ncolumns)
-        return bad_count(r, line, end);
-    if (yk__csv_read(f, &p, end, s->delimiter))
-        return YK_ESYSTEM;
-    yk_cell_fault(&s->table, column, f->text, f->n, reason);
+    const char word[] = {s->delimiter, 0}, *p = at;
+    char name[80], reason[400];
+    const size_t count = count_columns(r, line, end);
+    yk_tabular_name(&s->table, i, name);
+    if (quotes == YK__CSV_AFTER_QUOTE)
+        return yk__text_bad(r, at, "%s: text after the closing quote; inside quotes, write a quote as \"\"",
+                            name);
+    if (quotes == YK__CSV_NO_QUOTE)
+        return yk__text_bad(r, at, "%s: the quote is not closed%s", name,
+                            s->base.quoted ? ""
+                                           : " on this line; if fields contain line breaks, add multiline=1");
+    if (!quotes && count != s->table.own->ncolumns)
+        return yk__text_bad(r, r->line, "%zu column%s instead of %zu; the delimiter is '%s'", count,
+                            yk_plural(count), s->table.own->ncolumns, s->delimiter == '\t' ? "tab" : word);
+    if (quotes || yk__csv_read(f, &p, end, s->delimiter))
+        return r->status = YK_ESYSTEM;
+    yk_cell_fault(&s->table, i, f->text, f->n, reason);
     return yk__text_bad(r, at, "%s", reason);
 }
 
 /* ---- a row */
 
-/* Any field, even a quoted one. Returns what follows it; NULL: it is bad, with the status of the line in r->status. */
-static const char *parse_field(yk_text_reader *r, const char *line, const char *end, const char *p, size_t i,
-                               yk_row *w)
+/* Any field, even a quoted one. Returns what follows it; NULL: it is bad. */
+static const char *parse_field(yk_text_reader *r, const char *end, const char *p, size_t i, yk_row *w,
+                               yk__csv_result *quotes_out)
 {
     yk__csv *s = (yk__csv *)r->base.source;
     yk__csv_field *f = &((yk__csv_reader *)r)->field;
     const yk_schema_column *c = s->table.column[i];
-    const char *next = p;
-    const yk__csv_result result = yk__csv_read(f, &next, end, s->delimiter);
-    if (result)
-        return r->status = bad_quote(r, p, i, result), NULL;
-    if (c && !yk_row_text(w, &s->table, c, f->text, f->n))
-        return r->status = bad_field(r, line, end, p, i), NULL;
-    return next;
+    *quotes_out = yk__csv_read(f, &p, end, s->delimiter);
+    return *quotes_out || (c && !yk_row_text(w, &s->table, c, f->text, f->n)) ? NULL : p;
 }
 
 /* The frequent case: a category without quotes, to be hashed. Finds its end and hashes it in one pass. */
@@ -137,8 +115,8 @@ static inline const char *hash_category(const char *p, const char *end, uint64_t
     return p;
 }
 
-/* The columns of a line. *ok_out: the row is complete; otherwise the line is bad, with the status that is returned. */
-static yk_status parse_fields(yk_text_reader *r, const char *line, const char *end, yk_row *out, bool *ok_out)
+/* The columns of a line; false: it is bad, with its status in r->status. */
+static bool parse_fields(yk_text_reader *r, const char *line, const char *end, yk_row *out)
 {
     const yk__csv *s = (const yk__csv *)r->base.source;
     const yk_schema *schema = s->table.schema;
@@ -147,42 +125,40 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
                         !r->base.source->options.names;
     const bool whole = schema->scale != YK_SCALE_STANDARD && !schema->missing.n;
     const float *log_of = schema->log_of;
+    const size_t n = s->table.own->ncolumns;
+    yk__csv_result quotes = YK__CSV_FIELD;
     yk_row w = *out;
-    const char *p = line - 1;
-    *ok_out = false;
-    for (size_t i = 0; i < s->table.own->ncolumns; i++) {
+    const char *p = line - 1, *next;
+    size_t i = 0;
+    for (; i < n && p != end; i++, p = next) {
         const yk_schema_column *c = s->table.column[i];
         uint64_t x, hit;
         uint32_t v;
-        if (p == end)
-            return bad_count(r, line, end);
         memcpy(&x, ++p, sizeof x);
         if (c && c->role == YK_COLUMN_CATEGORICAL && hashed && (x & 255) != '"') {
-            const char *const first = p;
-            p = hash_category(p, end, pattern, c->salt, &w.hash[w.hashes]);
-            w.hashes += p != first;
+            next = hash_category(p, end, pattern, c->salt, &w.hash[w.hashes]);
+            w.hashes += next != p;
             continue;
         }
         hit = yk__csv_find(x, pattern);
-        const size_t n = hit ? (size_t)__builtin_ctzll(hit) >> 3 : 8;
-        if (c && c->role == YK_COLUMN_NUMERIC && whole && n < 8 && p + n <= end) {
-            if (n == 0) {
+        const size_t length = hit ? (size_t)__builtin_ctzll(hit) >> 3 : 8;
+        next = p + length;
+        if (c && c->role == YK_COLUMN_NUMERIC && whole && length < 8 && next <= end) {
+            if (length == 0)
                 continue;
-            } else if (yk__text_digits(x, n, &v) && (!log_of || v < YK_SCHEMA_LOGS)) {
-                p += n;
-                if (v)
-                    yk__row_put(&w, c->index, log_of ? log_of[v] : (float)v, c->field);
+            if (yk__text_digits(x, length, &v) && (!log_of || v < YK_SCHEMA_LOGS)) {
+                yk__row_put(&w, c->index, log_of ? log_of[v] : (float)v, c->field);
                 continue;
             }
         }
-        if (!(p = parse_field(r, line, end, p, i, &w)))
-            return r->status;
+        if (!(next = parse_field(r, end, p, i, &w, &quotes)))
+            break;
     }
-    if (p != end)
-        return bad_count(r, line, end);
     *out = w;
-    *ok_out = true;
-    return YK_OK;
+    if (i == n && p == end)
+        return true;
+    bad_line(r, line, end, p, i < n ? i : n - 1, quotes);
+    return false;
 }
 
 /* Every file must begin with the header of the first one. */
@@ -193,12 +169,11 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
     yk__csv_field *f = &((yk__csv_reader *)r)->field;
     const char *p = line - 1;
     char name[80], token[48];
-    for (size_t i = 0; i < own->ncolumns; i++) {
-        if (p == end)
-            return bad_count(r, line, end);
-        const char *at = ++p;
-        if (yk__csv_read_name(f, &p, end, s->delimiter))
-            return bad_quote(r, at, i, YK__CSV_NO_QUOTE);
+    for (size_t i = 0; i < own->ncolumns && p != end; i++) {
+        const char *const at = ++p;
+        const yk__csv_result quotes = yk__csv_read_name(f, &p, end, s->delimiter);
+        if (quotes)
+            return bad_line(r, line, end, at, i, quotes);
         if (strlen(own->column[i].name) != f->n || memcmp(own->column[i].name, f->text, f->n))
             return yk_fail(
                 YK_EDATA,
@@ -207,19 +182,20 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
                 yk_input_path(r->base.in), yk__text_show(f->text, f->n, token),
                 yk_tabular_name(&s->table, i, name));
     }
-    return p == end ? YK_OK : bad_count(r, line, end);
+    return count_columns(r, line, end) == own->ncolumns ? YK_OK
+                                                        : bad_line(r, line, end, line, 0, YK__CSV_FIELD);
 }
 
-/* Keeps the texts of the columns that are carried. The line is not bad. */
-static yk_status carry_cells(yk__csv_reader *r, const char *line, const char *end)
+/* The line is not bad. */
+static yk_status keep_cells(yk__csv_reader *r, const char *line, const char *end)
 {
     const yk__csv *s = (const yk__csv *)r->text.base.source;
     const char *p = line - 1;
-    yk_status st = yk__carry_row(&r->text.base);
+    yk_status st = yk_tabular_row(&s->table, &r->text.base);
     for (size_t i = 0; i < s->table.own->ncolumns && !st; i++) {
         if (p++, yk__csv_read(&r->field, &p, end, s->delimiter))
             return YK_ESYSTEM;
-        yk_tabular_carry(&s->table, &r->text.base, i, r->field.text, r->field.n);
+        st = yk_tabular_text(&s->table, &r->text.base, i, r->field.text, r->field.n);
     }
     return st;
 }
@@ -230,14 +206,15 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     const yk__csv *s = (const yk__csv *)r->base.source;
     if (r->offset == 0 && s->table.own->header)
         return check_header(r, line, line + length);
-    if (length == 0 || !yk__csv_in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
+    if (length == 0 || !in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
         return YK_OK;
     yk_row w = {.hash = ((yk__csv_reader *)r)->hash, .seen = s->table.seen};
-    bool ok;
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
-    if (st || (st = parse_fields(r, line, line + length, &w, &ok)) || !ok)
+    if (st)
         return st;
-    if (s->base.ncarry && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
+    if (!parse_fields(r, line, line + length, &w))
+        return r->status;
+    if (yk_tabular_keeps(&s->table) && (st = keep_cells((yk__csv_reader *)r, line, line + length)))
         return st;
     st = yk_row_end(&w, s->table.schema, s->base.options.numbers, rows);
     *added_out = !st;

@@ -4,8 +4,7 @@
  *     1,9.5,Paris,"a ""quoted"" field, with a comma"
  *     0,,Rome,
  *
- * The options of the spec and the first line determine the schema (tabular.h, schema.h). csv_open.c reads the first lines, and
- * makes the pass that finds means and values; csv.c reads rows.
+ * The options of the spec and the first lines, which csv_open.c reads, determine the schema (tabular.h, schema.h). csv.c reads rows.
  *
  * A line belongs to the block that holds its first byte. With multiline=1, quoted fields may contain line breaks; then a
  * file is one block, because a line break inside quotes cannot be distinguished from the end of a line.
@@ -89,16 +88,6 @@ static inline yk__csv_result yk__csv_read_name(yk__csv_field *f, const char **p,
     if (!result && !quoted)
         yk_cell_trim(&f->text, &f->n);
     return result;
-}
-
-/* Whether the line is in s->table.part; also if it is bad, so that it is reported. */
-bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end);
-
-static inline const char *yk__csv_skip_bom(const char *line, size_t *length)
-{
-    const size_t mark = yk__bom(line, *length);
-    *length -= mark;
-    return line + mark;
 }
 
 #endif

@@ -1,5 +1,4 @@
-/* Opens csv:FILES: determines the delimiter, the header and the columns from the spec and the first lines, and makes the pass
- * over the data that finds means and values; see csv.h. */
+/* Opens csv:FILES: determines the delimiter, the header and the columns from the spec and the first lines; see csv.h. */
 #include "data/csv.h"
 
 #include "base/log.h"
@@ -222,12 +221,12 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *ro
             return yk_fail(YK_EDATA, "%s: the lines end with CR; they must end with LF or CR LF",
                            s->base.files.path[0]);
     }
-    line = yk__csv_skip_bom(line, &length);
     const char *const end = line + length;
-    if (length == 0)
+    line += yk__bom(line, length);
+    if (line == end)
         return yk_fail(YK_EDATA, all == t->end ? "%s: is empty" : "%s: the first line is empty",
                        s->base.files.path[0]);
-    if (memchr(line, 0, length))
+    if (memchr(line, 0, (size_t)(end - line)))
         return yk_fail(
             YK_EDATA, "%s: zero bytes in the first line: this is not CSV text%s", s->base.files.path[0],
             !strncmp(all, "PAR1", 4)                                       ? "; use parquet:FILES"
@@ -243,97 +242,6 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t, uint64_t *ro
     return (st = yk_tabular_columns(&s->table)) ? st : read_sample(s, t, rows_out);
 }
 
-/* ---- the pass over the data */
-
-typedef struct {
-    yk__csv *s;
-    yk__csv_field *field, part_field; /* [columns]; for split-by */
-    bool own;                         /* the files are those of the source: only the rows of its part count */
-    uint64_t seen;                    /* rows, in the part or not */
-    char fault[160];                  /* in the first bad line; "": none */
-} fitting;
-
-/* A bad line is reported when rows are read, unless all are bad. */
-static bool bad_line(fitting *f, uint64_t number, size_t column, const char *reason)
-{
-    char name[80];
-    if (!*f->fault)
-        snprintf(f->fault, sizeof f->fault, "line %llu: %s: %s", (unsigned long long)number,
-                 yk_tabular_name(&f->s->table, column, name), reason);
-    return false;
-}
-
-/* Reads the columns of a line; false: a bad line. */
-static bool fit_line(fitting *f, yk_fit *fit, uint64_t number, const char *line, const char *end)
-{
-    const size_t n = f->s->table.own->ncolumns;
-    const char *p = line - 1;
-    for (size_t i = 0; i < n; i++) {
-        if (p == end)
-            return bad_line(f, number, i, "missing");
-        p++;
-        const yk__csv_result quotes = yk__csv_read(&f->field[i], &p, end, f->s->delimiter);
-        if (quotes)
-            return bad_line(f, number, i,
-                            quotes == YK__CSV_NO_QUOTE ? "the quote is not closed"
-                                                       : "text after the closing quote");
-        if (!yk_fit_text(fit, i, f->field[i].text, f->field[i].n))
-            return bad_line(f, number, i, "not a number");
-    }
-    return p == end || bad_line(f, number, n - 1, "followed by more columns");
-}
-
-static yk_status fit_file(fitting *f, yk_fit *fit, const char *path)
-{
-    yk_input *in;
-    const char *line;
-    size_t length;
-    yk_status st = yk_input_open(path, 0, &in);
-    if (st)
-        return st;
-    uint64_t lines = 1, number = 1;
-    for (bool first = true;; first = false, number += lines) {
-        if ((st = yk_input_line(in, f->s->base.quoted, &line, &length, &lines)) || !line)
-            break;
-        if (first)
-            line = yk__csv_skip_bom(line, &length);
-        if ((first && f->s->table.own->header) || !length || !fit_line(f, fit, number, line, line + length))
-            continue;
-        const bool by_number = yk_split_has_row(&f->s->base.part, f->seen++);
-        if (f->own && !(by_number && yk__csv_in_part(f->s, &f->part_field, line, line + length)))
-            continue;
-        if ((st = yk_fit_row(fit)))
-            break;
-    }
-    yk_input_free(in);
-    return st == YK_EDATA && yk_fit_rows(fit) && f->s->base.options.skip_bad ? YK_OK : st;
-}
-
-static yk_status pass(void *source, yk_fit *fit, const char *where)
-{
-    yk__csv *s = source;
-    const size_t n = s->table.own->ncolumns;
-    fitting f = {.s = s, .own = !where, .field = calloc(n, sizeof *f.field)};
-    yk_files others = {0};
-    yk_status st = !f.field ? yk_fail_memory(n * sizeof *f.field, "fields")
-                   : where  ? yk_files_find(where, &others)
-                            : YK_OK;
-    const yk_files *files = where ? &others : &s->base.files;
-    for (size_t i = 0; i < files->n && !st; i++)
-        st = fit_file(&f, fit, files->path[i]);
-    if (!st && !yk_fit_rows(fit))
-        st = yk_fail(YK_EDATA,
-                     "%s: no valid line to compute means and values from%s%s; the files of fit= need the "
-                     "same columns as the data",
-                     files->path[0], *f.fault ? ": " : "", f.fault);
-    for (size_t i = 0; f.field && i < n; i++)
-        free(f.field[i].buffer);
-    free(f.field);
-    free(f.part_field.buffer);
-    yk_files_fini(&others);
-    return st;
-}
-
 yk_status yk__csv_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
@@ -347,5 +255,5 @@ yk_status yk__csv_open(yk_source *source)
     st = read_columns(s, spec, &t, &rows);
     yk_input_free(t.in);
     free(t.field.buffer);
-    return st ? st : yk_tabular_finish(&s->table, rows, pass, s);
+    return st ? st : yk_tabular_finish(&s->table, rows);
 }

@@ -21,8 +21,8 @@ struct yk_frame {
     size_t ncolumns, nbatches, batch_cap;
     batch *batch;
     uint64_t rows;
-    yk_frame_options options; /* without its texts */
-    atomic_flag read;         /* once: a reader was opened */
+    yoke_arrow options; /* without its stream and texts */
+    atomic_flag read;   /* once: a reader was opened */
     char *spec, *label;
     yk__names classes;
 };
@@ -92,8 +92,8 @@ static yk_status take_schema(yk_frame *f)
 
 static yk_status check_labels(const yk_frame *f)
 {
-    const yk_frame_options *o = &f->options;
-    if (o->once)
+    const yoke_arrow *o = &f->options;
+    if (o->stream_once)
         return yk_fail(YK_EUSAGE,
                        "frame: the label and the weight of a stream must be columns of the stream");
     if (o->rows != f->rows)
@@ -108,7 +108,7 @@ static yk_status check_labels(const yk_frame *f)
     return st ? yk_fail(st, "frame: %s", yk_error()) : YK_OK;
 }
 
-static yk_status take_options(yk_frame *f, const yk_frame_options *o)
+static yk_status take_options(yk_frame *f, const yoke_arrow *o)
 {
     yk_text spec = {0};
     yk_status st = YK_OK;
@@ -122,8 +122,9 @@ static yk_status take_options(yk_frame *f, const yk_frame_options *o)
     return f->spec && f->label ? st : yk_fail_memory(1000, "the options of a frame");
 }
 
-yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_options *o, yk_frame **out)
+yk_status yk_frame_create(const yoke_arrow *o, yk_frame **out)
 {
+    struct ArrowArrayStream *const stream = o->stream;
     *out = NULL;
     if (!stream || !stream->release)
         return yk_fail(YK_EUSAGE, "frame: the Arrow stream is empty: it has already been read");
@@ -134,7 +135,7 @@ yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_option
     else
         stream->release(stream);
     stream->release = NULL;
-    if (!st && !(st = take_options(f, o)) && !(st = take_schema(f)) && !o->once)
+    if (!st && !(st = take_options(f, o)) && !(st = take_schema(f)) && !o->stream_once)
         st = take_all(f);
     if (!st && (o->labels || o->weights))
         st = check_labels(f);
@@ -197,11 +198,11 @@ static yk_status next_batch(frame_reader *r, frame_source *s)
     yk_status st = YK_OK;
     if (r->own.release)
         r->own.release(&r->own);
-    if (f->options.once && ((st = next_array(f, &r->own)) || !r->own.release)) {
+    if (f->options.stream_once && ((st = next_array(f, &r->own)) || !r->own.release)) {
         r->base.base.at = r->base.base.end;
         return st;
     }
-    r->batch = f->options.once ? &r->own : &f->batch[r->next++].array;
+    r->batch = f->options.stream_once ? &r->own : &f->batch[r->next++].array;
     r->at = 0;
     for (size_t k = 0; k < s->table.nused && !st; k++) {
         const size_t i = s->table.used[k], length = (size_t)r->batch->length;
@@ -248,9 +249,9 @@ static yk_status frame_reader_open(yk_reader *base)
     frame_reader *r = (frame_reader *)base;
     const uint64_t first = base->at;
     r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .label = first};
-    if (f->options.once)
+    if (f->options.stream_once)
         base->end = UINT64_MAX;
-    if (f->options.once && atomic_flag_test_and_set(&f->read))
+    if (f->options.stream_once && atomic_flag_test_and_set(&f->read))
         return yk_fail(YK_EUSAGE,
                        "frame: the stream has already been read, and can be read only once; pass a table");
     yk_status st = yk__cells_open(&r->base.cells);
@@ -281,34 +282,27 @@ static void frame_reader_close(yk_reader *base)
 
 /* ---- the source */
 
-static yk_status pass(void *source, yk_fit *fit, const char *files)
-{
-    (void)files;
-    return yk__cells_fit(source, true, fit);
-}
-
 /* The labels of the caller replace the column with their name, or are one more column. With a model, its schema has the name. */
-static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *model, yk_spec *spec)
+static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *model, const yk_spec *spec)
 {
     const yk_schema_column *known = model ? yk_schema_first(model, YK_COLUMN_LABEL) : NULL;
-    const char *name = !model ? f->label : known ? known->name : "none";
+    const char *name = known ? known->name : f->label;
     size_t i = 0;
     yk_status st = YK_OK;
+    if (yk_spec_text(spec, "label") || yk_spec_text(spec, "classes"))
+        return yk_fail(YK_EUSAGE,
+                       "frame: label and classes cannot be combined with labels that are not a column");
+    if (model && !known)
+        return YK_OK;
     while (i < f->ncolumns && strcmp(own->column[i].name, name))
         i++;
-    if (i == f->ncolumns && (!model || known))
-        st = yk_schema_add(own, name, strlen(name), "int32");
+    if (i == f->ncolumns && (st = yk_schema_add(own, name, strlen(name), "int32")))
+        return st;
+    own->column[i].role = YK_COLUMN_LABEL;
+    own->column[i].chosen = true;
+    own->nclasses = model ? 0 : f->options.classes;
     for (i = 0; i < f->classes.n && !st && !model; i++)
         st = yk__names_add(&own->classes, f->classes.name[i], strlen(f->classes.name[i]));
-    own->nclasses = model ? 0 : f->options.classes;
-    if (!st && (yk_spec_text(spec, "label") || yk_spec_text(spec, "classes") ||
-                spec->noptions == sizeof spec->option / sizeof *spec->option))
-        st = yk_fail(YK_EUSAGE,
-                     "frame: label and classes cannot be combined with labels that are not a column");
-    if (!st) {
-        spec->option[spec->noptions].key = (char *)"label";
-        spec->option[spec->noptions++].value = (char *)name;
-    }
     return st;
 }
 
@@ -361,16 +355,17 @@ static yk_status frame_open(yk_source *source)
     s->table.targets = f->options.targets;
     if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table)) || (st = check_used(s)))
         return st;
-    source->once = f->options.once;
+    source->once = f->options.stream_once;
     source->rows = f->rows;
     source->block_rows = SMALL_BLOCK;
     while (source->block_rows < LARGE_BLOCK && source->block_rows < dictionary_values(s))
         source->block_rows *= 2;
-    source->nblocks = f->options.once ? 1 : (size_t)((f->rows + source->block_rows - 1) / source->block_rows);
+    source->nblocks =
+        f->options.stream_once ? 1 : (size_t)((f->rows + source->block_rows - 1) / source->block_rows);
     if (source->nblocks)
         source->block_rows = (f->rows + source->nblocks - 1) / source->nblocks;
     source->examples = source->options.skip_bad || t->part.on ? 0 : f->rows;
-    return yk_tabular_finish(t, f->rows, pass, s);
+    return yk_tabular_finish(t, f->rows);
 }
 
 static void frame_free(yk_source *source)

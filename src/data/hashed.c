@@ -3,15 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t drop_equal(uint32_t *index, size_t n)
-{
-    size_t left = n > 0;
-    for (size_t i = 1; i < n; i++)
-        if (index[i] != index[left - 1])
-            index[left++] = index[i];
-    return left;
-}
-
 static int compare(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -42,7 +33,7 @@ static inline buckets find_buckets(const uint64_t *hash, size_t n)
 void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out)
 {
     if (n > UINT8_MAX) {
-        memcpy(out, word, n * sizeof *out);
+        memmove(out, word, n * sizeof *out);
         qsort(out, n, sizeof *out, compare);
         return;
     }
@@ -60,23 +51,14 @@ void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out)
 
 size_t yk__sort_hashes(uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
 {
-    if (n > UINT8_MAX) {
-        qsort(hash, n, sizeof *hash, compare);
-        for (size_t i = 0; i < n; i++)
-            out[i] = base + yk_key_id(hash[i], features);
-        return drop_equal(out, n);
+    uint64_t few[UINT8_MAX], *const sorted = n > UINT8_MAX ? hash : few;
+    uint32_t last = 0;
+    size_t left = 0;
+    yk__sort_words(hash, n, sorted);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t id = base + yk_key_id(sorted[i], features);
+        left += !left || id != last;
+        out[left - 1] = last = id;
     }
-    buckets at = find_buckets(hash, n);
-    for (size_t i = 0; i < n; i++)
-        out[at.count[hash[i] >> 58]++] = base + yk_key_id(hash[i], features);
-    bool equal = false;
-    for (size_t i = 1; i < n; i++) {
-        uint32_t v = out[i];
-        size_t k = i;
-        for (; k > 0 && out[k - 1] > v; k--)
-            out[k] = out[k - 1];
-        out[k] = v;
-        equal |= k > 0 && out[k - 1] == v;
-    }
-    return equal ? drop_equal(out, n) : n;
+    return left;
 }

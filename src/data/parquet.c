@@ -39,15 +39,6 @@ typedef struct {
 
 /* ---- files */
 
-static void close_tables(table *t, size_t n)
-{
-    for (size_t i = 0; t && i < n; i++) {
-        yk_parquet_free(t[i].file);
-        free(t[i].column);
-    }
-    free(t);
-}
-
 /* Finds the columns of the first file, by name. */
 static yk_status match_columns(const yk_schema *own, table *t)
 {
@@ -79,19 +70,21 @@ static yk_status add_columns(yk_schema *own, const yk_parquet *f)
     return st;
 }
 
-/* Opens all files, and adds the columns of the first one to the schema if it has none yet. */
-static yk_status open_tables(yk_schema *own, const yk_files *files, table **out)
+/* Opens all files, and adds the columns of the first one to the schema. */
+static yk_status open_tables(parquet_source *s)
 {
-    table *t = calloc(files->n, sizeof *t);
-    yk_status st = t ? YK_OK : yk_fail_memory(files->n * sizeof *t, "files");
+    const yk_files *files = &s->base.files;
+    yk_schema *own = s->cells.tabular.own;
+    yk_status st = YK_OK;
+    if (!(s->table = calloc(files->n, sizeof *s->table)))
+        return yk_fail_memory(files->n * sizeof *s->table, "files");
     for (size_t i = 0; i < files->n && !st; i++) {
-        st = yk_parquet_open(files->path[i], &t[i].file);
-        if (!st && !own->ncolumns)
-            st = add_columns(own, t[i].file);
+        st = yk_parquet_open(files->path[i], &s->table[i].file);
+        if (!st && i == 0)
+            st = add_columns(own, s->table[i].file);
         if (!st)
-            st = match_columns(own, &t[i]);
+            st = match_columns(own, &s->table[i]);
     }
-    *out = t;
     return st;
 }
 
@@ -162,33 +155,6 @@ static yk_status parquet_reader_check(const yk_reader *r)
     return yk_parquet_unchanged(((const parquet_reader *)r)->in);
 }
 
-/* ---- the pass that finds values and means */
-
-static yk_status pass(void *source, yk_fit *fit, const char *where)
-{
-    parquet_source *s = source, others = *s;
-    yk_status st = YK_OK;
-    if (where) {
-        others.base.files = (yk_files){0};
-        others.base.nblocks = others.block_cap = 0;
-        others.table = NULL;
-        others.block = NULL;
-        if (!(st = yk_files_find(where, &others.base.files)) &&
-            !(st = open_tables(s->cells.tabular.own, &others.base.files, &others.table)))
-            st = add_blocks(&others);
-    }
-    if (!st)
-        st = yk__cells_fit(&others.base, !where, fit);
-    if (!st && !yk_fit_rows(fit))
-        st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", s->base.spec);
-    if (where) {
-        close_tables(others.table, others.base.files.n);
-        free(others.block);
-        yk_files_fini(&others.base.files);
-    }
-    return st;
-}
-
 /* ---- the source */
 
 /* The columns that are used can be read in all files, and mean the same there. */
@@ -216,21 +182,24 @@ static yk_status parquet_open(yk_source *source)
     uint64_t rows = 0;
     yk_status st;
     if ((st = yk_tabular_init(&s->cells.tabular, source)) ||
-        (st = yk_files_find(spec->where, &s->base.files)) ||
-        (st = open_tables(s->cells.tabular.own, &s->base.files, &s->table)) ||
+        (st = yk_files_find(spec->where, &s->base.files)) || (st = open_tables(s)) ||
         (st = yk_tabular_columns(&s->cells.tabular)) || (st = yk__cell_table_choose(&s->cells)) ||
         (st = check_used(s)) || (st = add_blocks(s)))
         return st;
     for (size_t i = 0; i < s->base.files.n; i++)
         rows += s->table[i].file->rows;
     source->examples = source->options.skip_bad || s->cells.tabular.part.on ? 0 : rows;
-    return yk_tabular_finish(&s->cells.tabular, rows, pass, s);
+    return yk_tabular_finish(&s->cells.tabular, rows);
 }
 
 static void parquet_free(yk_source *source)
 {
     parquet_source *s = (parquet_source *)source;
-    close_tables(s->table, s->base.files.n);
+    for (size_t i = 0; s->table && i < s->base.files.n; i++) {
+        yk_parquet_free(s->table[i].file);
+        free(s->table[i].column);
+    }
+    free(s->table);
     yk__cell_table_fini(&s->cells);
     free(s->block);
 }

@@ -470,7 +470,7 @@ yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_
     if (st || known)
         return st;
     if (before < s->options.skip_bad) {
-        if (before < BAD_SHOWN)
+        if (before < BAD_SHOWN && !s->options.fit) /* they are read again */
             yk_warn("%s: %s: %s; skipped%s", file, at, why,
                     before + 1 == BAD_SHOWN ? " (more bad records are counted without a message)" : "");
         return YK_OK;

@@ -76,6 +76,7 @@ typedef struct {
     const yk_feature_names *names; /* must outlive the source; NULL: names are not wanted */
     bool bits_from_rows; /* training data: the default number of hash bits depends on the number of rows */
     const void *from; /* the data of the caller: yk_source_from_frame() and yk_source_from_memory() set it */
+    struct yk_fit *fit; /* of a table: gets the cells of all rows, for statistics (tabular.h). NULL: none */
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
 } yk_source_options;

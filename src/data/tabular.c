@@ -236,12 +236,12 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
     return YK_OK;
 }
 
-/* label=NAME, label=NUMBER or label=none; the label of a model is known. */
+/* label=NAME, label=NUMBER or label=none; the labels of a model, and of the caller of a frame, are known. */
 static yk_status choose_label(yk_tabular *t)
 {
     const char *given = yk_spec_text(&t->source->parsed, "label");
     size_t i = t->own->ncolumns;
-    if (given && !strcmp(given, "none"))
+    if (yk_schema_first(t->own, YK_COLUMN_LABEL) || (given && !strcmp(given, "none")))
         return YK_OK;
     yk_status st = given                       ? find_column(t, "label", given, &i)
                    : t->source->options.schema ? YK_OK
@@ -311,12 +311,20 @@ yk_status yk_tabular_columns(yk_tabular *t)
     return s->header && !t->source->options.inspects ? yk__tabular_unique(t) : YK_OK;
 }
 
-void yk_tabular_carry(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n)
+yk_status yk_tabular_row(const yk_tabular *t, yk_reader *r)
+{
+    if (t->source->options.fit)
+        yk__fit_row(t->source->options.fit);
+    return t->source->ncarry ? yk__carry_row(r) : YK_OK;
+}
+
+yk_status yk_tabular_text(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n)
 {
     const bool all = t->carries_all; /* no search */
     for (size_t k = all ? i : 0; k < (all ? i + 1 : t->source->ncarry); k++)
         if (t->carry[k] == i)
             yk__carry(r, k, text, n);
+    return t->source->options.fit ? yk__fit_text(t->source->options.fit, t->column[i], text, n) : YK_OK;
 }
 
 /* ---- the end of opening */
@@ -332,7 +340,7 @@ static uint64_t default_features(const yk_tabular *t, uint64_t rows)
     return (uint64_t)1 << (t->source->options.bits_from_rows && rows ? bits : MAX_BITS);
 }
 
-static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass, void *context)
+static yk_status make_schema(yk_tabular *t, uint64_t rows)
 {
     yk_schema *s = t->own;
     const char *files = yk_spec_text(&t->source->parsed, "fit");
@@ -363,13 +371,13 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass
             "%s: means and one-hot values must be those of the training data: add fit=FILES with the "
             "training files",
             t->source->spec);
-    return (st = yk__fit(t, pass, context)) ? st : yk_schema_finish(s);
+    return (st = yk__fit(t)) ? st : yk_schema_finish(s);
 }
 
-yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass, void *context)
+yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows)
 {
     yk_source *source = t->source;
-    yk_status st = t->source->options.schema ? yk__tabular_types(t) : make_schema(t, rows, pass, context);
+    yk_status st = t->source->options.schema ? yk__tabular_types(t) : make_schema(t, rows);
     const yk_schema *s = t->schema;
     if (!st && t->source->options.schema && s->values.n && !(t->seen = calloc(s->ncolumns, sizeof *t->seen)))
         st = yk_fail_memory(s->ncolumns, "columns");

@@ -7,7 +7,7 @@
  *     yk_schema_add(t.own, name, length, "int64");                 // for each column of the file, in order
  *     t.own->header = true;                                        // the columns have names
  *     st = yk_tabular_columns(&t);                                   // what each column is; t.column[i], and t.split_by
- *     st = yk_tabular_finish(&t, rows, fit, context);                // numbers the columns; sets dim, classes, ... of the source
+ *     st = yk_tabular_finish(&t, rows);                              // numbers the columns; sets dim, classes, ... of the source
  *     ...
  *     yk_tabular_fini(&t);
  *
@@ -15,8 +15,9 @@
  * missing ones are YK_EDATA, and an option that contradicts the schema is YK_EUSAGE. Without a header, columns are matched
  * by position. A label may be missing if options.unlabeled.
  *
- * `fit` makes one pass over the data if the rows need statistics: with onehot, dense and scale=standard, unless a model's
- * schema has them.
+ * If rows need statistics, with onehot, dense and scale=standard, and no model has them, yk_tabular_finish() reads the data once
+ * (tabular_fit.c), or the files of ?fit: as another source of the same format, whose schema is the unfinished one, and whose readers
+ * pass the cells of all rows to yk_source_options.fit.
  */
 #ifndef YK_DATA_TABULAR_H
 #define YK_DATA_TABULAR_H
@@ -51,28 +52,23 @@ void yk_tabular_fini(yk_tabular *t);
 
 yk_status yk_tabular_columns(yk_tabular *t);
 
-/* The pass over the data that yk_tabular_finish() may need. */
-typedef struct yk_fit yk_fit;
-typedef yk_status yk_tabular_pass(void *context, yk_fit *f,
-                                  const char *files); /* files: those of ?fit; NULL: the data */
-
 /* rows: of the data, perhaps estimated; 0: not known. */
-yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_tabular_pass *pass, void *context);
-
-/* For passes: a cell of column i of the file, then the row with all its cells. Texts must be valid until then. false: it is
- * not a number, but should be. */
-bool yk_fit_text(yk_fit *f, size_t i, const char *text, size_t n);
-void yk_fit_number(yk_fit *f, size_t i, double v);
-yk_status yk_fit_row(yk_fit *f);
-uint64_t yk_fit_rows(const yk_fit *f);
+yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows);
 
 /* "column 3 (price)", for column i of the file. */
 const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80]);
 
-/* For readers, after yk__carry_row(): the text of column i of the file, which is kept if it is carried. */
-void yk_tabular_carry(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n);
+/* For readers: whether the cells of a good row are also needed as they are. Then readers begin a row, and pass the text of each column
+ * i of the file, in any order; if there are statistics, numbers need not be converted to texts. */
+static inline bool yk_tabular_keeps(const yk_tabular *t)
+{
+    return t->source->ncarry || t->source->options.fit;
+}
+yk_status yk_tabular_row(const yk_tabular *t, yk_reader *r);
+yk_status yk_tabular_text(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n);
 
 /* ---- internal */
+typedef struct yk_fit yk_fit;
 yk_status yk__tabular_match(yk_tabular *t);
 /* One of the types is a date or a timestamp, and the other means something else. */
 bool yk__time_differs(const char *type, const char *other);
@@ -80,6 +76,9 @@ yk_status yk__tabular_types(const yk_tabular *t); /* after the types of the colu
 yk_status
 yk__tabular_unique(const yk_tabular *t); /* two columns that a model would use have different names */
 bool yk__fit_needed(const yk_schema *s);
-yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context);
+yk_status yk__fit(yk_tabular *t);
+void yk__fit_row(yk_fit *f);
+void yk__fit_number(yk_fit *f, const yk_schema_column *c, double v);
+yk_status yk__fit_text(yk_fit *f, const yk_schema_column *c, const char *text, size_t n);
 
 #endif

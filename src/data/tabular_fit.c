@@ -5,24 +5,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/moments.h"
-#include "data/formats.h"
 #include <stdlib.h>
 
 enum { MAX_BYTES = 64 << 20 }; /* of values: a model file has room for them */
 
-typedef struct {
-    const char *text; /* of the current row; NULL: missing */
-    size_t n;
-    double number; /* of the current row; NaN: missing */
-    yk_moments numbers;
-} statistics;
-
 struct yk_fit {
-    yk_tabular *table;
-    statistics *column; /* [own->ncolumns] */
+    yk_schema *schema;   /* gets the values */
+    const char *spec;    /* for messages */
+    yk_moments *numbers; /* [ncolumns] */
     yk_schema_values seen;
     size_t bytes;
-    uint64_t rows;
+    yk_split_range part;
+    bool begun;          /* else the rows are only counted, by several threads */
+    bool counts;         /* the current row is in the part */
+    uint64_t read, rows; /* rows that were read; those of the part */
 };
 
 bool yk__fit_needed(const yk_schema *s)
@@ -30,33 +26,23 @@ bool yk__fit_needed(const yk_schema *s)
     return (s->categories && s->encode != YK_ENCODE_HASH) || (s->numeric && s->scale == YK_SCALE_STANDARD);
 }
 
-uint64_t yk_fit_rows(const yk_fit *f)
+void yk__fit_row(yk_fit *f)
 {
-    return f->rows;
+    if (!f->begun)
+        return;
+    f->counts = yk_split_has_row(&f->part, f->read++);
+    f->rows += f->counts;
+    if (f->counts && f->rows % 65536 == 0)
+        yk_progress("%s: finding values and means: %llu rows", f->spec, (unsigned long long)f->rows);
 }
 
-void yk_fit_number(yk_fit *f, size_t i, double v)
+void yk__fit_number(yk_fit *f, const yk_schema_column *c, double v)
 {
-    f->column[i].number = v;
+    if (f->counts)
+        yk_moments_add(&f->numbers[c - f->schema->column], v);
 }
 
-bool yk_fit_text(yk_fit *f, size_t i, const char *text, size_t n)
-{
-    const yk_schema *s = f->table->own;
-    const yk_column_role role = s->column[i].role;
-    statistics *c = &f->column[i];
-    c->text = NULL;
-    c->number = (double)NAN;
-    if (role > YK_COLUMN_CATEGORICAL || yk_cell_missing(s, text, n, role == YK_COLUMN_NUMERIC))
-        return true;
-    if (role == YK_COLUMN_NUMERIC)
-        return yk_cell_number(text, n, &c->number);
-    c->text = text;
-    c->n = n;
-    return true;
-}
-
-static yk_status add_value(yk_fit *f, yk_schema_column *c, const char *text, size_t n)
+static yk_status add_value(yk_fit *f, const yk_schema_column *c, const char *text, size_t n)
 {
     bool is_new;
     yk_status st = yk_schema_value_add(&f->seen, yk_cell_hash(c->salt, text, n), &is_new);
@@ -64,71 +50,107 @@ static yk_status add_value(yk_fit *f, yk_schema_column *c, const char *text, siz
         return st;
     if (memchr(text, 0, n))
         return yk_fail(YK_EDATA,
-                       "%s: a value of the categorical column '%s' has a zero byte; use encode=hash",
-                       f->table->source->spec, c->name);
+                       "%s: a value of the categorical column '%s' has a zero byte; use encode=hash", f->spec,
+                       c->name);
     if ((f->bytes += n + 8) > MAX_BYTES)
         return yk_fail(YK_EDATA,
                        "%s: the categorical columns have too many distinct values (%zu, column '%s'); use "
                        "encode=hash",
-                       f->table->source->spec, f->seen.n, c->name);
-    return yk__names_add(&c->values, text, n);
+                       f->spec, f->seen.n, c->name);
+    return yk__names_add(&f->schema->column[c - f->schema->column].values, text, n);
 }
 
-yk_status yk_fit_row(yk_fit *f)
+yk_status yk__fit_text(yk_fit *f, const yk_schema_column *c, const char *text, size_t n)
 {
-    yk_schema *s = f->table->own;
-    yk_status st = YK_OK;
-    for (size_t i = 0; i < s->ncolumns && !st; i++) {
-        statistics *c = &f->column[i];
-        yk_moments_add(&c->numbers, c->number);
-        if (c->text && s->encode != YK_ENCODE_HASH)
-            st = add_value(f, &s->column[i], c->text, c->n);
-        c->text = NULL;
-        c->number = (double)NAN;
+    double v;
+    if (!f->counts || !c || !yk_is_feature(c))
+        return YK_OK;
+    if (yk_cell_missing(f->schema, text, n, c->role == YK_COLUMN_NUMERIC))
+        return YK_OK;
+    if (c->role == YK_COLUMN_CATEGORICAL)
+        return f->schema->encode == YK_ENCODE_HASH ? YK_OK : add_value(f, c, text, n);
+    if (yk_cell_number_of(c, text, n, &v)) /* as for all rows that are not bad */
+        yk__fit_number(f, c, v);
+    return YK_OK;
+}
+
+/* The spec of the rows that count: those of the source, or all rows of other files. The schema says what the columns are. */
+static yk_status copy_spec(const yk_spec *from, const char *format, const char *files, yk_spec *out)
+{
+    static const char *const key[] = {"header", "delimiter", "multiline", "split", "split-by"};
+    yk_text t = {0};
+    char between = '?';
+    yk_text_print(&t, "%s:%s", format, files ? files : from->where);
+    for (size_t i = 0; i < (files ? 3 : 5); i++) {
+        const char *value = yk_spec_text(from, key[i]);
+        if (value) {
+            yk_text_print(&t, "%c%s=%s", between, key[i], value);
+            between = '&';
+        }
     }
-    if (++f->rows % 65536 == 0)
-        yk_progress("%s: finding values and means: %llu rows", f->table->source->parsed.where,
-                    (unsigned long long)f->rows);
+    const yk_status st = t.status ? t.status : yk_spec_parse(t.s, out);
+    yk_text_fini(&t);
     return st;
 }
 
-/* A pass over the first rows only needs to know how many there are. Bad records are found when rows are read, which needs the
- * schema. */
-static yk_status count_first(const yk_tabular *t)
+static yk_status ignore(void *context, const yk_rows *rows, const yk_reader *r)
 {
-    uint64_t row;
-    if (!t->source->part.ordered || yk_spec_text(&t->source->parsed, "fit"))
-        return YK_OK;
-    return t->source->options.skip_bad
-               ? yk_fail(YK_EUSAGE,
-                         "%s: --validation last: and --skip-bad need fit=FILES for encode=onehot, "
-                         "encode=dense and scale=standard",
-                         t->source->spec)
-               : yk__split_number(t->source, 0, &row);
+    (void)context, (void)rows, (void)r;
+    return YK_OK;
 }
 
-yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context)
+/* Reads all rows: then their numbers are known without counting, except for the last part of the data. */
+static yk_status read_rows(yk_fit *f, yk_source *s)
+{
+    uint64_t row;
+    yk_status st = s->part.ordered ? yk__split_number(s, 0, &row) : YK_OK;
+    f->part = s->part;
+    s->part = (yk_split_range){0};
+    f->begun = true;
+    return st ? st : yk_source_each(s, ignore, NULL);
+}
+
+static yk_status read_data(yk_fit *f, const yk_source *s)
+{
+    const char *files = yk_spec_text(&s->parsed, "fit");
+    yk_source_options o = s->options;
+    yk_spec spec = {0};
+    yk_source *data = NULL;
+    o.schema = f->schema;
+    o.fit = f;
+    o.carry = NULL;
+    o.names = NULL;
+    if (files)
+        o.hold_out = (yk_hold_out){0};
+    yk_status st = copy_spec(&s->parsed, s->ops->name, files, &spec);
+    if (!st)
+        st = yk__source_create(s->ops, &spec, s->split, &o, &data);
+    if (!st && !(st = read_rows(f, data)) && !f->rows)
+        st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", data->spec);
+    yk_source_free(data);
+    yk_spec_fini(&spec);
+    return st;
+}
+
+yk_status yk__fit(yk_tabular *t)
 {
     yk_schema *s = t->own;
-    yk_status st = count_first(t);
-    if (st)
-        return st;
-    yk_fit f = {.table = t, .column = calloc(s->ncolumns, sizeof *f.column)};
-    if (!f.column)
-        return yk_fail_memory(s->ncolumns * sizeof *f.column, "statistics of columns");
-    for (size_t i = 0; i < s->ncolumns; i++)
-        f.column[i].number = (double)NAN;
-    st = pass(context, &f, yk_spec_text(&t->source->parsed, "fit"));
+    const bool listed = s->categories && s->encode != YK_ENCODE_HASH;
+    yk_fit f = {.schema = s, .spec = t->source->spec, .numbers = calloc(s->ncolumns, sizeof *f.numbers)};
+    if (!f.numbers)
+        return yk_fail_memory(s->ncolumns * sizeof *f.numbers, "statistics of columns");
+    s->features += !s->features; /* dense rows of values that are not known yet have a column */
+    yk_status st = read_data(&f, t->source);
     yk_progress_end();
     for (size_t i = 0; i < s->ncolumns; i++) {
-        const yk_moments *m = &f.column[i].numbers;
+        const yk_moments *m = &f.numbers[i];
         s->column[i].mean = m->mean;
         s->column[i].deviation =
             m->n > 0.0 ? sqrt(m->squares / m->n) : 0.0; /* of all rows, not of a sample */
     }
-    if (!st && s->categories && s->encode != YK_ENCODE_HASH && !f.seen.n)
-        st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", t->source->spec);
+    if (!st && listed && !f.seen.n)
+        st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", f.spec);
     yk_free(f.seen.slot);
-    free(f.column);
+    free(f.numbers);
     return st;
 }

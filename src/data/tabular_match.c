@@ -270,7 +270,10 @@ yk_status yk__tabular_match(yk_tabular *t)
         const bool label = c && c->role == YK_COLUMN_LABEL && !t->source->options.unlabeled;
         const bool weight = c && c->role == YK_COLUMN_WEIGHT && !t->source->options.unlabeled;
         t->labeled |= label;
-        if (c && !label && !weight && !yk_is_feature(c))
+        const bool counts = c && yk_is_feature(c) &&
+                            !(t->source->options.fit && c->role == YK_COLUMN_CATEGORICAL &&
+                              t->schema->encode == YK_ENCODE_HASH);
+        if (!label && !weight && !counts)
             t->column[i] = NULL;
     }
     if (yk_spec_text(&t->source->parsed, "fit"))

@@ -152,17 +152,10 @@ yoke_status yoke_data_from_arrow(const yoke_arrow *given, yoke_data **out, yoke_
         st = YK_API_STRUCT(&a, given, stream_once);
     if (!st && a.targets && !(d->labels = yk_alloc(a.rows + 1, sizeof *d->labels, "labels")))
         st = YK_ESYSTEM;
-    const yk_frame_options o = {.options = a.options,
-                                .labels = a.targets ? d->labels : a.labels,
-                                .weights = a.weights,
-                                .targets = a.targets,
-                                .rows = a.rows,
-                                .label = a.label,
-                                .class_names = a.class_names,
-                                .classes = a.classes,
-                                .once = a.stream_once};
+    if (a.targets)
+        a.labels = d->labels;
     if (!st)
-        st = yk_frame_create(a.stream, &o, &d->memory.frame);
+        st = yk_frame_create(&a, &d->memory.frame);
     return finish(d, st, out, error);
 }
 
