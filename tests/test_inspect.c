@@ -115,11 +115,11 @@ static void a_count_stops_at_its_maximum(void **state)
 /* ---- histograms */
 
 /* Whatever the range, the bars count every value once, within their bounds. */
-static void check_bars(const double *x, size_t n, double width, bool below_zero, size_t max, bool tail)
+static void check_bars(const double *x, size_t n, double width, size_t max, bool tail)
 {
     yk_distribution s;
     yk_bar bar[32];
-    assert_int_equal(yk_distribution_init(&s, width, below_zero), YK_OK);
+    assert_int_equal(yk_distribution_init(&s, width), YK_OK);
     assert_int_equal(yk_distribution_bars(&s, max, bar), 0);
     for (size_t i = 0; i < n; i++)
         yk_distribution_add(&s, x[i]);
@@ -147,27 +147,27 @@ static void histograms_count_every_value(void **state)
     yk_rng rng = yk_rng_seed(2, 2);
     for (size_t i = 0; i < 5000; i++)
         x[i] = 24 + yk_rng_below(&rng, 16);
-    check_bars(x, 5000, 1.0, false, 16, false); /* one bar per number */
-    check_bars(x, 5000, 1.0, false, 7, false);
+    check_bars(x, 5000, 1.0, 16, false); /* one bar per number */
+    check_bars(x, 5000, 1.0, 7, false);
     x[77] = 1e6; /* an outlier: the other values are still distinguished */
-    check_bars(x, 5000, 1.0, false, 16, true);
-    check_bars(x, 5000, 1.0, false, 2, true);
+    check_bars(x, 5000, 1.0, 16, true);
+    check_bars(x, 5000, 1.0, 2, true);
     for (size_t i = 0; i < 5000; i++)
         x[i] = yk_rng_normal(&rng) * 1e4 - 5e3; /* outside the initial range, on both sides */
-    check_bars(x, 5000, 0x1p-8, true, 16, false);
+    check_bars(x, 5000, 0x1p-8, 16, false);
     for (size_t i = 0; i < 5000; i++)
         x[i] = yk_rng_normal(&rng);
     x[0] = -1e30;
-    check_bars(x, 5000, 0x1p-8, true, 16, false);
+    check_bars(x, 5000, 0x1p-8, 16, false);
     x[0] = 0;
-    check_bars(x, 1, 1.0, false, 16, false);
+    check_bars(x, 1, 1.0, 16, false);
 }
 
 static void histograms_have_quantiles(void **state)
 {
     (void)state;
     yk_distribution s;
-    assert_int_equal(yk_distribution_init(&s, 1.0, false), YK_OK);
+    assert_int_equal(yk_distribution_init(&s, 1.0), YK_OK);
     for (int i = 1; i <= 1000; i++)
         yk_distribution_add(&s, i);
     assert_true(yk_distribution_quantile(&s, 0.0) == 1.0);

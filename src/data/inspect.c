@@ -15,10 +15,11 @@ const uint64_t yk_inspect_cut[YK_INSPECT_CUTS] = {10, 100, 1000, 10000};
 
 /* ---- distributions */
 
-yk_status yk_distribution_init(yk_distribution *s, double width, bool below_zero)
+enum { HALF = YK_DISTRIBUTION_BINS / 2 };
+
+yk_status yk_distribution_init(yk_distribution *s, double width)
 {
-    *s = (yk_distribution){.width = width, .low = below_zero ? -(int64_t)(YK_DISTRIBUTION_BINS / 2) : 0};
-    s->bin = calloc(YK_DISTRIBUTION_BINS, sizeof *s->bin);
+    *s = (yk_distribution){.width = width, .bin = calloc(YK_DISTRIBUTION_BINS, sizeof *s->bin)};
     return s->bin ? YK_OK : yk_fail_memory(YK_DISTRIBUTION_BINS * sizeof *s->bin, "a histogram");
 }
 
@@ -28,20 +29,14 @@ void yk_distribution_fini(yk_distribution *s)
     *s = (yk_distribution){0};
 }
 
-/* Doubles the width: bins 2k and 2k + 1, counted from value 0, become bin k. All counts move towards 0, so this order
- * overwrites none of them before it is read. */
+/* Doubles the width: on both sides of 0, bins 2k and 2k + 1 become bin k, in an order that overwrites none before it is read. */
 static void widen(yk_distribution *s)
 {
-    size_t zero = (size_t)-s->low;
-    for (size_t i = zero; i < YK_DISTRIBUTION_BINS; i++) {
-        uint64_t n = s->bin[i];
-        s->bin[i] = 0;
-        s->bin[zero + (i - zero) / 2] += n;
-    }
-    for (size_t i = zero; i-- > 0;) {
-        uint64_t n = s->bin[i];
-        s->bin[i] = 0;
-        s->bin[zero - 1 - (zero - 1 - i) / 2] += n;
+    for (size_t k = 0; k < HALF; k++) {
+        uint64_t *const up = s->bin + HALF + k, *const down = s->bin + HALF - 1 - k, n = *up, m = *down;
+        *up = *down = 0;
+        s->bin[HALF + k / 2] += n;
+        s->bin[HALF - 1 - k / 2] += m;
     }
     s->width *= 2;
 }
@@ -52,25 +47,25 @@ void yk_distribution_add(yk_distribution *s, double value)
     s->max = s->n == 0 || value > s->max ? value : s->max;
     s->sum += value;
     s->n++;
-    double at;
-    while (at = floor(value / s->width) - (double)s->low, at < 0.0 || at >= (double)YK_DISTRIBUTION_BINS)
+    while (fabs(value) >= (double)HALF * s->width)
         widen(s);
-    s->bin[(size_t)at]++;
+    s->bin[HALF + (int64_t)floor(value / s->width)]++;
 }
 
-static size_t quantile_bin(const yk_distribution *s, double fraction)
+/* The bin that holds the quantile, counted from that of 0. */
+static int64_t quantile_bin(const yk_distribution *s, double fraction)
 {
     uint64_t want = (uint64_t)ceil(fraction * (double)s->n), seen = 0;
     size_t i = 0;
     for (; i + 1 < YK_DISTRIBUTION_BINS; i++)
         if ((seen += s->bin[i]) && seen >= want)
             break;
-    return i;
+    return (int64_t)i - HALF;
 }
 
 double yk_distribution_quantile(const yk_distribution *s, double fraction)
 {
-    return s->width * (double)(s->low + (int64_t)quantile_bin(s, fraction));
+    return s->width * (double)quantile_bin(s, fraction);
 }
 
 static int64_t floor_divide(int64_t a, int64_t b)
@@ -82,11 +77,8 @@ size_t yk_distribution_bars(const yk_distribution *s, size_t max, yk_bar *out)
 {
     if (s->n == 0)
         return 0;
-    size_t last = YK_DISTRIBUTION_BINS - 1;
-    while (!s->bin[last])
-        last--;
-    int64_t from = s->low + (int64_t)quantile_bin(s, 0.0), to = s->low + (int64_t)last;
-    int64_t usual = s->low + (int64_t)quantile_bin(s, 0.999), step = 1;
+    const int64_t from = quantile_bin(s, 0.0), to = quantile_bin(s, 1.0), usual = quantile_bin(s, 0.999);
+    int64_t step = 1;
     /* one bar is reserved for the tail, if there is one */
     while (floor_divide(usual, step) - floor_divide(from, step) + 1 >
            (int64_t)max - (floor_divide(to, step) > floor_divide(usual, step)))
@@ -103,7 +95,7 @@ size_t yk_distribution_bars(const yk_distribution *s, size_t max, yk_bar *out)
         out[n] = (yk_bar){.from = out[n - 1].to, .to = INFINITY};
     for (int64_t b = from; b <= to; b++) {
         size_t bar = (size_t)(floor_divide(b, step) - first);
-        out[bar < n ? bar : n].n += s->bin[b - s->low];
+        out[bar < n ? bar : n].n += s->bin[b + HALF];
     }
     return n + tail;
 }
@@ -327,8 +319,8 @@ static yk_status begin(pass *w, const yk_source *s)
     yk_rows_init(&i->first, s->kind, sparse ? 0 : s->dim);
     i->scale = s->cached ? s->cached->scale : i->first.scale;
     yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= MAX_CLASSES ? s->classes : 2);
-    if (!st) /* entries per row are integers; means of bytes are below 256; means of floats can be anything */
-        st = yk_distribution_init(&i->histogram, sparse ? 1.0 : 0x1p-8, s->kind == YK_ROWS_F32);
+    if (!st) /* entries per row are integers; means can be anything */
+        st = yk_distribution_init(&i->histogram, sparse ? 1.0 : 0x1p-8);
     if (!st && s->kind == YK_ROWS_U8 && !(w->pixels = yk_alloc(s->dim, sizeof *w->pixels, "a row")))
         st = YK_ESYSTEM;
     return st || !sparse ? st : yk_keycount_init(&w->keys);

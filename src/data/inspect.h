@@ -21,15 +21,14 @@
 
 /* ---- the distribution of a quantity whose range is not known in advance */
 
-#define YK_DISTRIBUTION_BINS ((size_t)1 << 16)
+#define YK_DISTRIBUTION_BINS ((size_t)1 << 17)
 
-/* A histogram. Bin i counts values in [(low + i) * width, (low + i + 1) * width). A value outside of all bins doubles the
- * width. */
+/* A histogram. Bin i counts values in [k * width, (k + 1) * width) for k = i - YK_DISTRIBUTION_BINS / 2. A value outside of all bins
+ * doubles the width. */
 typedef struct {
     uint64_t n;
     double sum, min, max;
     double width; /* a power of two */
-    int64_t low;  /* 0, or minus half of the number of bins */
     uint64_t *bin;
 } yk_distribution;
 
@@ -39,7 +38,7 @@ typedef struct {
     uint64_t n;
 } yk_bar;
 
-yk_status yk_distribution_init(yk_distribution *s, double width, bool below_zero);
+yk_status yk_distribution_init(yk_distribution *s, double width);
 void yk_distribution_fini(yk_distribution *s);              /* zeroed is fine */
 void yk_distribution_add(yk_distribution *s, double value); /* must be finite */
 
