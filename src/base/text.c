@@ -56,6 +56,43 @@ void yk_text_print(yk_text *t, const char *format, ...)
     va_end(list);
 }
 
+/* Columns on a terminal: one per UTF-8 character. */
+static int width_of(const char *s, size_t n)
+{
+    int width = 0;
+    for (; n; n--, s++)
+        width += ((unsigned char)*s & 0xc0) != 0x80;
+    return width;
+}
+
+void yk_text_columns(yk_text *t, yk_text *rows, const char *align)
+{
+    int width[YK_TEXT_COLUMNS] = {0}, whole = -2, blanks = 0; /* blanks: none at the end of a line */
+    const char *const text = rows->n && !rows->status ? rows->s : "";
+    size_t c = 0, n;
+    t->status = t->status ? t->status : rows->status;
+    for (const char *p = text; *p; p += n + (p[n] != 0)) {
+        const int w = width_of(p, n = strcspn(p, "\t\n"));
+        width[c] = w > width[c] ? w : width[c];
+        c = p[n] == '\t' && align[c + 1] ? c + 1 : 0;
+    }
+    for (size_t k = 0; align[k]; k++)
+        whole += width[k] + 2;
+    for (const char *p = text; *p; p += n + (p[n] != 0)) {
+        const int pad = width[c] - width_of(p, n = strcspn(p, "\t\n")), before = align[c] == '>' ? pad : 0;
+        const bool rule = !c && !strncmp(p, "-\n", 2);
+        for (int i = 0; rule && i < whole; i++)
+            yk_text_add(t, "-");
+        if (n && !rule)
+            yk_text_print(t, "%*s%.*s", blanks + before, "", (int)n, p);
+        if (p[n] == '\n')
+            yk_text_add(t, "\n");
+        blanks = p[n] == '\n' ? 0 : (n ? 0 : blanks + before) + pad - before + 2;
+        c = p[n] == '\t' && align[c + 1] ? c + 1 : 0;
+    }
+    yk_text_fini(rows);
+}
+
 char *yk_text_take(yk_text *t)
 {
     char *s = t->s;

@@ -27,8 +27,10 @@ static yk_status print_results(const yk_config *c, const yk_result *r)
     yk_status st = (c->json ? yk_result_summary : yk_result_text)(c, r, &text);
     if (!st)
         st = yk_cli_print(text, c->json ? "\n" : "");
-    if (!st && r->profile)
-        yk_show_profile(stderr, r);
+    if (st || (st = yk_result_profile(r, &text)))
+        return st;
+    fputs(text ? text : "", stderr);
+    free(text);
     return st;
 }
 

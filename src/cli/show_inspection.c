@@ -79,22 +79,23 @@ static void print_classes(const yk_inspection *i)
 
 static void print_table(const yk_inspection *i)
 {
-    int width = 6;
+    yk_text rows = {0}, all = {0};
     char text[48];
-    for (size_t k = 0; k < i->ntable; k++)
-        width = (int)strlen(i->table[k].name) > width ? (int)strlen(i->table[k].name) : width;
-    width = width < 40 ? width : 40;
-    printf("%-*s  %-11s  %-7s  %10s  %10s  values\n", width, "column", "role", "type", "missing", "distinct");
     if (i->examples > YK_INSPECT_ROWS)
-        printf("(missing and distinct values of the first %d rows)\n", YK_INSPECT_ROWS);
+        printf("columns, with missing and distinct values of the first %d rows:\n", YK_INSPECT_ROWS);
+    yk_text_add(&rows, "column\trole\ttype\tmissing\tdistinct\tvalues\n");
     for (size_t k = 0; k < i->ntable; k++) {
         const yk_inspected_column *c = &i->table[k];
-        printf("%-*s  %-11s  %-7s  %10llu  %10llu  ", width, yk__text_show(c->name, strlen(c->name), text),
-               c->role, c->type, (ull)c->missing, (ull)c->seen.n);
+        yk_text_print(&rows, "%s\t%s\t%s\t%llu\t%llu\t", yk__text_show(c->name, strlen(c->name), text),
+                      c->role, c->type, (ull)c->missing, (ull)c->seen.n);
         for (size_t e = 0; e < YK_INSPECT_EXAMPLES && c->example[e]; e++)
-            printf("%s%s", e ? ", " : "", yk__text_show(c->example[e], strlen(c->example[e]), text));
-        printf(c->seen.n > YK_INSPECT_EXAMPLES ? ", ...\n" : "\n");
+            yk_text_print(&rows, "%s%s", e ? ", " : "",
+                          yk__text_show(c->example[e], strlen(c->example[e]), text));
+        yk_text_add(&rows, c->seen.n > YK_INSPECT_EXAMPLES ? ", ...\n" : "\n");
     }
+    yk_text_columns(&all, &rows, "<<<>><");
+    fputs(all.s ? all.s : "", stdout);
+    yk_text_fini(&all);
 }
 
 static void print_dense(const yk_inspection *i)

@@ -48,7 +48,7 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
 /* Metrics as text: all of them (the caller frees it; NULL: out of memory); the main ones in one line (no line if there are none).
  * schema: has the names of classes, or NULL. */
 char *yk_show_metrics(const yk_eval_metrics *m, const yk_schema *schema);
-void yk_show_metrics_line(FILE *f, const yk_eval_metrics *m);
+void yk_show_metrics_line(yk_text *t, const yk_eval_metrics *m);
 
 /* Copies a structure of the caller, which may have been compiled with another version of yoke.h: missing new fields become 0,
  * but those up to `last` are required. */
@@ -64,13 +64,13 @@ yoke_status yk_api_status(yk_status st, yoke_error *error);
  * the texts; only yk_result_text() and yk_result_profile() end with a newline. */
 yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out);
-yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out);
+yk_status yk_result_profile(const yk_result *r, char **out);
 
 /* lib/show_model.c: the output of --dry-run, as text and as one JSON object (NULL: out of memory; the caller frees it), and of
- * --profile. The caller checks the stream for errors. */
-void yk_show_model(FILE *to, const char *name, const yk_description *d);
+ * --profile. */
+void yk_show_model(yk_text *t, const char *name, const yk_description *d);
 char *yk_model_json(const char *name, const yk_description *d);
-void yk_show_profile(FILE *to, const yk_result *r);
+void yk_show_profile(yk_text *t, const yk_result *r);
 
 /* "1.3 MB", with powers of 1000. Returns `text`. */
 const char *yk_bytes_text(double bytes, char text[static 24]);

@@ -52,74 +52,54 @@ static const char *shaped(int rank, const size_t *shape, char out[static 64])
     return out;
 }
 
-static int width_of(int so_far, const char *text)
-{
-    const int n = (int)strlen(text);
-    return n > WIDEST ? WIDEST : n > so_far ? n : so_far;
-}
-
-static void rule(FILE *to, int n)
-{
-    while (n-- > 0)
-        fputc('-', to);
-    fputc('\n', to);
-}
-
 /* ---- before training ---- */
 
-static void show_totals(FILE *to, const yk_description *d)
+static void show_totals(yk_text *t, const yk_description *d)
 {
     char a[32], b[32], c[32], e[32];
     const double workers = (double)d->workers, both = d->flops + d->flops_back;
     const double once = (double)(d->weight_bytes + d->state_bytes),
                  each = (double)(d->gradient_bytes + d->activation_bytes);
-    fprintf(to, "parameters    %s\n", grouped(d->params, a));
+    yk_text_print(t, "parameters    %s\n", grouped(d->params, a));
     if (d->flops > 0.0) {
-        fprintf(to, "FLOPs         per %s: forward %s, backward %s\n", d->unit, counted(d->flops, a),
-                counted(d->flops_back, b));
-        fprintf(to, "              per step: %s (%llu %s%s", counted(both * (double)d->batch * workers, a),
-                (unsigned long long)d->batch, d->unit, yk_plural(d->batch));
-        fprintf(to, d->workers > 1 ? " for each of %d workers)\n" : ")\n", d->workers);
+        yk_text_print(t, "FLOPs         per %s: forward %s, backward %s\n", d->unit, counted(d->flops, a),
+                      counted(d->flops_back, b));
+        yk_text_print(t, "              per step: %s (%llu %s%s",
+                      counted(both * (double)d->batch * workers, a), (unsigned long long)d->batch, d->unit,
+                      yk_plural(d->batch));
+        yk_text_print(t, d->workers > 1 ? " for each of %d workers)\n" : ")\n", d->workers);
     }
     if (d->flops > 0.0 && d->examples)
-        fprintf(to, "              per epoch: %s (%s %s%s)\n", counted(both * (double)d->examples, a),
-                grouped(d->examples, b), d->unit, yk_plural(d->examples));
-    fprintf(to, "memory        %s: weights %s, gradient %s, ", yk_bytes_text(once + each, a),
-            yk_bytes_text((double)d->weight_bytes, b), yk_bytes_text((double)d->gradient_bytes, c));
-    fprintf(to, "state of %s %s, activations %s\n", d->optimizer, yk_bytes_text((double)d->state_bytes, a),
-            yk_bytes_text((double)d->activation_bytes, e));
+        yk_text_print(t, "              per epoch: %s (%s %s%s)\n", counted(both * (double)d->examples, a),
+                      grouped(d->examples, b), d->unit, yk_plural(d->examples));
+    yk_text_print(t, "memory        %s: weights %s, gradient %s, ", yk_bytes_text(once + each, a),
+                  yk_bytes_text((double)d->weight_bytes, b), yk_bytes_text((double)d->gradient_bytes, c));
+    yk_text_print(t, "state of %s %s, activations %s\n", d->optimizer,
+                  yk_bytes_text((double)d->state_bytes, a), yk_bytes_text((double)d->activation_bytes, e));
     if (d->workers > 1)
-        fprintf(to, "              %s with %d workers; each has its own gradient and activations\n",
-                yk_bytes_text(once + each * workers, a), d->workers);
+        yk_text_print(t, "              %s with %d workers; each has its own gradient and activations\n",
+                      yk_bytes_text(once + each * workers, a), d->workers);
 }
 
-void yk_show_model(FILE *to, const char *name, const yk_description *d)
+void yk_show_model(yk_text *t, const char *name, const yk_description *d)
 {
-    int text = 5, shape = 6;
-    char buffer[64], a[32], b[32];
-    for (int i = 0; i < d->nlines; i++) {
-        text = width_of(text, d->line[i].text);
-        shape = width_of(shape, shaped(d->line[i].rank, d->line[i].shape, buffer));
-    }
-    const int all = 4 + text + 2 + shape + 2 + 12 + 2 + 14 + 2 + 11;
-    fprintf(to, *d->list ? "%s: %s\n\n" : "%s\n\n", name, d->list);
-    fprintf(to, "%2s  %-*s  %-*s  %12s  %14s  %11s\n", "#", text, "layer", shape, "output", "parameters",
-            "MFLOP forward", "activations");
-    rule(to, all);
     const bool has_input = d->nlines > 1; /* it has no number: layers have the numbers of their tensors */
+    yk_text rows = {0};
+    yk_text_print(t, *d->list ? "%s: %s\n\n" : "%s\n\n", name, d->list);
+    yk_text_add(&rows, "#\tlayer\toutput\tparameters\tMFLOP forward\tactivations\n-\n");
     for (int i = 0; i < d->nlines; i++) {
         const yk_layer_line *l = &d->line[i];
-        char number[16] = "", flops[32] = "";
+        char text[64];
         if (i || !has_input)
-            snprintf(number, sizeof number, "%d", has_input ? i - 1 : i);
-        if (l->flops > 0.0)
-            snprintf(flops, sizeof flops, "%.3f", l->flops * 1e-6);
-        fprintf(to, "%2s  %-*.*s  %-*s  %12s  %14s  %11s\n", number, text, text, l->text, shape,
-                shaped(l->rank, l->shape, buffer), l->params ? grouped(l->params, a) : "", flops,
-                l->bytes ? yk_bytes_text((double)l->bytes, b) : "");
+            yk_text_print(&rows, "%d", has_input ? i - 1 : i);
+        yk_text_print(&rows, "\t%.*s\t%s\t%s", WIDEST, l->text, shaped(l->rank, l->shape, text),
+                      l->params ? grouped(l->params, (char[32]){0}) : "");
+        yk_text_print(&rows, l->flops > 0.0 ? "\t%.3f" : "\t", l->flops * 1e-6);
+        yk_text_print(&rows, "\t%s\n", l->bytes ? yk_bytes_text((double)l->bytes, text) : "");
     }
-    rule(to, all);
-    show_totals(to, d);
+    yk_text_add(&rows, "-\n");
+    yk_text_columns(t, &rows, "><<>>>");
+    show_totals(t, d);
 }
 
 static void line_json(yk_json *j, const yk_layer_line *l)
@@ -159,81 +139,69 @@ char *yk_model_json(const char *name, const yk_description *d)
 
 /* ---- after training ---- */
 
-static void show_layers(FILE *to, const yk_profile *p)
+static void show_layers(yk_text *t, const yk_profile *p)
 {
-    int text = 5, shape = 6;
-    char buffer[64], bytes[32];
+    yk_text rows = {0};
     double sum = 0.0;
-    for (int i = 0; i < p->nlines; i++) {
-        text = width_of(text, p->line[i].text);
-        shape = width_of(shape, shaped(p->line[i].rank, p->line[i].shape, buffer));
+    for (int i = 0; i < p->nlines; i++)
         sum += p->line[i].seconds;
-    }
-    const double all = p->train_seconds > sum ? p->train_seconds : sum, peak = p->peak * (double)p->threads;
-    fprintf(to, "\ntime of worker 0 by layer and pass (%d thread%s)\n", p->threads, yk_plural(p->threads));
-    fprintf(to, "%-*s  %-8s  %-*s  %9s  %10s  %7s  %8s  %6s  %9s\n", text, "layer", "pass", shape, "output",
-            "calls", "ms", "share", "GFLOP/s", "% peak", "moved");
-    rule(to, text + 2 + 8 + 2 + shape + 2 + 9 + 2 + 10 + 2 + 7 + 2 + 8 + 2 + 6 + 2 + 9);
+    const double all = p->train_seconds > sum ? p->train_seconds : sum, peak = p->peak * (double)p->threads,
+                 percent = all > 0.0 ? 100.0 / all : 0.0;
+    yk_text_print(t, "\ntime of worker 0 by layer and pass (%d thread%s)\n", p->threads,
+                  yk_plural(p->threads));
+    yk_text_add(&rows, "layer\tpass\toutput\tcalls\tms\tshare\tGFLOP/s\t% peak\tmoved\n-\n");
     for (int i = 0; i < p->nlines; i++) {
         const yk_profile_line *l = &p->line[i];
-        char rate[16] = "", percent[16] = "";
-        if (l->flops > 0.0 && l->seconds > 0.0) {
-            snprintf(rate, sizeof rate, "%.1f", l->flops / l->seconds * 1e-9);
-            if (peak > 0.0)
-                snprintf(percent, sizeof percent, "%.1f", 100.0 * l->flops / l->seconds / peak);
-        }
-        fprintf(to, "%-*.*s  %-8s  %-*s  %9llu  %10.2f  %5.1f %%  %8s  %6s  %9s\n", text, text, l->text,
-                l->pass, shape, shaped(l->rank, l->shape, buffer), (unsigned long long)l->calls,
-                l->seconds * 1e3, all > 0.0 ? 100.0 * l->seconds / all : 0.0, rate, percent,
-                yk_bytes_text(l->bytes, bytes));
+        const double rate = l->flops > 0.0 && l->seconds > 0.0 ? l->flops / l->seconds : 0.0;
+        char text[64];
+        yk_text_print(&rows, "%.*s\t%s\t%s\t%llu\t%.2f\t%.1f %%", WIDEST, l->text, l->pass,
+                      shaped(l->rank, l->shape, text), (unsigned long long)l->calls, l->seconds * 1e3,
+                      l->seconds * percent);
+        yk_text_print(&rows, rate > 0.0 ? "\t%.1f" : "\t", rate * 1e-9);
+        yk_text_print(&rows, rate > 0.0 && peak > 0.0 ? "\t%.1f" : "\t", 100.0 * rate / peak);
+        yk_text_print(&rows, "\t%s\n", yk_bytes_text(l->bytes, text));
     }
-    fprintf(to, "%-*s  %-8s  %-*s  %9s  %10.2f  %5.1f %%\n", text, "other", "", shape, "", "",
-            (all - sum) * 1e3, all > 0.0 ? 100.0 * (all - sum) / all : 0.0);
-    fprintf(to, "other: updating the weights, waiting for data and for other workers\n");
+    yk_text_print(&rows, "other\t\t\t\t%.2f\t%.1f %%\n", (all - sum) * 1e3, (all - sum) * percent);
+    yk_text_columns(t, &rows, "<<<>>>>>>");
+    yk_text_add(t, "other: updating the weights, waiting for data and for other workers\n");
     if (p->peak > 0.0)
-        fprintf(to,
-                "peak: %.1f GFLOP/s per thread, measured before training with matrix products in the cache\n",
-                p->peak * 1e-9);
+        yk_text_print(
+            t, "peak: %.1f GFLOP/s per thread, measured before training with matrix products in the cache\n",
+            p->peak * 1e-9);
 }
 
 /* One line: the phases of a worker, a process or a server, in descending order. */
-static void show_phases(FILE *to, const char *name, const yk_phases_sample *s)
+static void show_phases(yk_text *t, const char *kind, int number, const yk_phases_sample *s)
 {
     double rest[YK_PHASES];
+    char name[48];
     memcpy(rest, s->phase, sizeof rest);
-    fprintf(to, "%-16s %9.3f s ", name, s->seconds);
+    snprintf(name, sizeof name, "%s %d", kind, number);
+    yk_text_print(t, "%-16s %9.3f s ", name, s->seconds);
     for (int n = 0; n < YK_PHASES && s->seconds > 0.0; n++) {
         int max = 0;
         for (int k = 1; k < YK_PHASES; k++)
             max = rest[k] > rest[max] ? k : max;
         if (rest[max] < 0.0005 * s->seconds)
             break;
-        fprintf(to, "  %s %.1f %%", yk_phase_name((yk_phase)max), 100.0 * rest[max] / s->seconds);
+        yk_text_print(t, "  %s %.1f %%", yk_phase_name((yk_phase)max), 100.0 * rest[max] / s->seconds);
         rest[max] = 0.0;
     }
-    fprintf(to, "\n");
+    yk_text_add(t, "\n");
 }
 
-void yk_show_profile(FILE *to, const yk_result *r)
+void yk_show_profile(yk_text *t, const yk_result *r)
 {
     const yk_observation *w = &r->observation;
-    char name[48];
+    const yk_process *end = w->process + w->nprocesses;
     if (r->profile->nlines > 0)
-        show_layers(to, r->profile);
-    fprintf(to, "\ntime by phase\n");
-    for (int i = 0; w->nprocesses == 1 && i < w->nmeasured; i++) {
-        snprintf(name, sizeof name, "worker %d", w->measured[i].worker);
-        show_phases(to, name, &w->measured[i].phases);
-    }
-    for (int i = 0; w->nprocesses > 1 && i < w->nprocesses; i++) {
-        const yk_process *p = &w->process[i];
-        snprintf(name, sizeof name, "%s %d", p->workers ? "worker" : "server", p->rank);
-        show_phases(to, name, &p->phases);
-    }
-    for (int i = 0; i < w->nprocesses; i++) { /* threads that serve a shard beside the workers */
-        const yk_process *p = &w->process[i];
-        snprintf(name, sizeof name, "server %d", p->rank);
+        show_layers(t, r->profile);
+    yk_text_add(t, "\ntime by phase\n");
+    for (int i = 0; w->nprocesses == 1 && i < w->nmeasured; i++)
+        show_phases(t, "worker", w->measured[i].worker, &w->measured[i].phases);
+    for (const yk_process *p = w->process; w->nprocesses > 1 && p != end; p++)
+        show_phases(t, p->workers ? "worker" : "server", p->rank, &p->phases);
+    for (const yk_process *p = w->process; p != end; p++) /* threads that serve a shard beside the workers */
         if (p->serving.seconds > 0.0)
-            show_phases(to, name, &p->serving);
-    }
+            show_phases(t, "server", p->rank, &p->serving);
 }

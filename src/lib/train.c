@@ -66,7 +66,7 @@ static yk_status store_result(yoke_run *run, const yk_config *c, yk_result *r)
     if (!st)
         st = yk_result_text(c, r, &run->text);
     if (!st)
-        st = yk_result_profile(c, r, &run->profile);
+        st = yk_result_profile(r, &run->profile);
     if (!st && r->run_dir && !(run->directory = strdup(r->run_dir)))
         st = yk_fail_memory(strlen(r->run_dir), "a path");
     return st;
