@@ -181,13 +181,13 @@ static void histograms_have_quantiles(void **state)
 
 static yk_status inspect(const char *spec, const yk_source_options *o, size_t first, yk_inspection *out)
 {
-    yk_source *s;
-    yk_status st = yk_source_open(spec, YK_SPLIT_TRAIN, o, &s);
-    if (st)
-        return st;
-    st = yk_inspect(s, YK_SPLIT_TRAIN, first, out);
-    yk_source_free(s);
-    return st;
+    static yk_source *open[2]; /* those of the last two inspections */
+    static int turn;
+    yk_source **s = &open[turn ^= 1];
+    yk_source_free(*s);
+    *s = NULL;
+    yk_status st = yk_source_open(spec, YK_SPLIT_TRAIN, o, s);
+    return st ? st : yk_inspect(*s, YK_SPLIT_TRAIN, first, out);
 }
 
 static void sparse_text_is_counted(void **state)
@@ -200,9 +200,9 @@ static void sparse_text_is_counted(void **state)
     put(path, text, sizeof text - 1);
     assert_error(inspect(path, NULL, 3, &i), YK_EDATA, "record 4");
     assert_int_equal(inspect(path, &skip, 2, &i), YK_OK);
-    assert_string_equal(i.format, "libsvm");
-    assert_int_equal(i.files, 1);
-    assert_int_equal(i.bytes, sizeof text - 1);
+    assert_string_equal(i.source->ops->name, "libsvm");
+    assert_int_equal(i.source->files.n, 1);
+    assert_int_equal(i.source->files.bytes, sizeof text - 1);
     assert_int_equal(i.examples, 5);
     assert_int_equal(i.bad, 1);
     assert_int_equal(i.classes, 3);
@@ -267,12 +267,12 @@ static void clicks_and_their_cache(void **state)
     yk_source *s;
     yk_export_stats stats;
     assert_int_equal(inspect(spec, NULL, 4, &a), YK_OK);
-    assert_string_equal(a.format, "synth");
-    assert_int_equal(a.files, 0);
+    assert_string_equal(a.source->ops->name, "synth");
+    assert_int_equal(a.source->files.n, 0);
     assert_int_equal(a.examples, 9000);
     assert_int_equal(a.entries, 9000 * 12);
     assert_int_equal(a.columns, 5000);
-    assert_true(a.has_test && a.has_truth && a.ones && !a.verified);
+    assert_true(a.source->has_test && a.has_truth && a.ones && !a.verified);
     assert_true(a.histogram.min == 12.0 && a.histogram.max == 12.0);
     assert_int_equal(a.class_count[0] + a.class_count[1], 9000);
     assert_true(a.ranking.sum[0] < a.ranking.sum[1] && a.ranking.sum[3] == a.entries);
@@ -280,10 +280,10 @@ static void clicks_and_their_cache(void **state)
     assert_int_equal(yk_export(s, "cache", path, &stats), YK_OK);
     yk_source_free(s);
     assert_int_equal(inspect(path, NULL, 4, &b), YK_OK);
-    assert_string_equal(b.format, "cache");
-    assert_true(b.verified && b.has_truth && b.ones && !b.has_test);
-    assert_int_equal(b.files, 1);
-    assert_int_equal(b.bytes, stats.bytes);
+    assert_string_equal(b.source->ops->name, "cache");
+    assert_true(b.verified && b.has_truth && b.ones && !b.source->has_test);
+    assert_int_equal(b.source->files.n, 1);
+    assert_int_equal(b.source->files.bytes, stats.bytes);
     assert_int_equal(b.columns, 5000);
     assert_memory_equal(a.class_count, b.class_count, 2 * sizeof *a.class_count);
     assert_int_equal(a.ranking.distinct, b.ranking.distinct);
@@ -312,21 +312,21 @@ static void images_are_measured(void **state)
     char spec[300];
     snprintf(spec, sizeof spec, "idx:%s", directory);
     assert_int_equal(inspect(spec, NULL, 3, &i), YK_OK);
-    assert_string_equal(i.format, "idx");
-    assert_int_equal(i.files, 2);
-    assert_int_equal(i.bytes, sizeof images + sizeof labels);
+    assert_string_equal(i.source->ops->name, "idx");
+    assert_int_equal(i.source->files.n, 2);
+    assert_int_equal(i.source->files.bytes, sizeof images + sizeof labels);
     assert_int_equal(i.examples, 3);
     assert_int_equal(i.classes, 3);
     assert_int_equal(i.majority, 2);
     assert_int_equal(i.class_count[2], 2);
-    assert_int_equal(i.height, 2);
-    assert_int_equal(i.width, 2);
+    assert_int_equal(i.source->height, 2);
+    assert_int_equal(i.source->width, 2);
     assert_true(i.min == 0.0 && i.max == 255.0);
     assert_true(i.mean == 25.0);
     assert_true(fabs(i.deviation - sqrt((16.0 + 400.0 + 65025.0 + 1.0) / 12.0 - 625.0)) < 1e-9);
     assert_int_equal(i.zeros, 5);
     assert_true(i.histogram.min == 1.0 && i.histogram.max == 64.0);
-    assert_true(!i.has_test && !i.ones);
+    assert_true(!i.source->has_test && !i.ones);
     assert_int_equal(i.first.u8[8], 255);
     assert_true(i.scale == 1.0f / 255.0f);
     yk_inspection_fini(&i);
@@ -352,7 +352,7 @@ static void floats_are_measured(void **state)
     yk_rows_fini(&rows);
     yk_inspection i;
     assert_int_equal(inspect(path, NULL, 1, &i), YK_OK);
-    assert_int_equal(i.kind, YK_ROWS_F32);
+    assert_int_equal(i.source->kind, YK_ROWS_F32);
     assert_true(i.min == -1e6 && i.max == 1e6);
     assert_int_equal(i.zeros, 2);
     assert_true(i.histogram.min < -3e5 && i.histogram.max == 0.0);

@@ -211,11 +211,10 @@ static yk_status inspect(arguments *a)
         return st;
     st = yk_inspect(s, split_of(a), (size_t)a->first, &i);
     yk_progress_end();
-    yk_source_free(s);
-    if (st)
-        return st;
-    st = a->json ? yk_inspection_print_json(a->spec, &i) : yk_inspection_print(a->spec, &i);
+    if (!st)
+        st = (a->json ? yk_inspection_print_json : yk_inspection_print)(a->spec, &i);
     yk_inspection_fini(&i);
+    yk_source_free(s);
     return st;
 }
 

@@ -38,13 +38,13 @@ static void print_origin(const char *spec, const yk_inspection *i)
 {
     char size[24];
     printf(LABEL "%s\n", "data", spec);
-    printf(LABEL "%s", "format", i->format);
-    if (i->files)
-        printf(", %llu file%s, %s on disk", (ull)i->files, yk_plural(i->files),
-               yk_bytes_text((double)i->bytes, size));
+    printf(LABEL "%s", "format", i->source->ops->name);
+    if (i->source->files.n)
+        printf(", %llu file%s, %s on disk", (ull)i->source->files.n, yk_plural(i->source->files.n),
+               yk_bytes_text((double)i->source->files.bytes, size));
     if (i->verified)
         printf(", all checksums match");
-    if (i->has_test)
+    if (i->source->has_test)
         printf("; %s set", i->split == YK_SPLIT_TEST ? "test" : "training");
     printf("\n" LABEL "%llu", "examples", (ull)i->examples);
     if (i->bad)
@@ -57,10 +57,7 @@ static void print_origin(const char *spec, const yk_inspection *i)
 static void print_classes(const yk_inspection *i)
 {
     uint64_t max = i->class_count[i->majority];
-    bool labeled = !i->ntable;
-    for (size_t k = 0; k < i->ntable; k++)
-        labeled |= !strcmp(i->table[k].role, "label");
-    if (!labeled) {
+    if (i->table && !yk_schema_first(i->source->schema, YK_COLUMN_LABEL)) {
         printf(LABEL "not known: no column is the label\n", "classes");
         return;
     }
@@ -77,17 +74,26 @@ static void print_classes(const yk_inspection *i)
     printf("always predicting class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(max, i->examples));
 }
 
+/* Without a header, its number. */
+static const char *name_of(const yk_schema *s, size_t column, char number[24])
+{
+    snprintf(number, 24, "%zu", column + 1);
+    return s->header ? s->column[column].name : number;
+}
+
 static void print_table(const yk_inspection *i)
 {
+    const yk_schema *s = i->source->schema;
     yk_text rows = {0}, all = {0};
-    char text[48];
+    char text[48], number[24];
     if (i->examples > YK_INSPECT_ROWS)
         printf("columns, with missing and distinct values of the first %d rows:\n", YK_INSPECT_ROWS);
     yk_text_add(&rows, "column\trole\ttype\tmissing\tdistinct\tvalues\n");
     for (size_t k = 0; k < i->ntable; k++) {
         const yk_inspected_column *c = &i->table[k];
-        yk_text_print(&rows, "%s\t%s\t%s\t%llu\t%llu\t", yk__text_show(c->name, strlen(c->name), text),
-                      c->role, c->type, (ull)c->missing, (ull)c->seen.n);
+        const char *name = name_of(s, k, number);
+        yk_text_print(&rows, "%s\t%s\t%s\t%llu\t%llu\t", yk__text_show(name, strlen(name), text),
+                      yk_column_role_name[s->column[k].role], c->type, (ull)c->missing, (ull)c->seen.n);
         for (size_t e = 0; e < YK_INSPECT_EXAMPLES && c->example[e]; e++)
             yk_text_print(&rows, "%s%s", e ? ", " : "",
                           yk__text_show(c->example[e], strlen(c->example[e]), text));
@@ -101,13 +107,14 @@ static void print_table(const yk_inspection *i)
 static void print_dense(const yk_inspection *i)
 {
     printf(LABEL, "shape");
-    if (i->height)
-        printf("%zu x %zu pixels%s, ", i->height, i->width, i->channels == 3 ? ", 3 colors" : "");
+    if (i->source->height)
+        printf("%zu x %zu pixels%s, ", i->source->height, i->source->width,
+               i->source->channels == 3 ? ", 3 colors" : "");
     printf("%zu value%s per example, %s\n", i->columns, yk_plural(i->columns),
-           i->kind == YK_ROWS_U8 ? "bytes" : "floats");
+           i->source->kind == YK_ROWS_U8 ? "bytes" : "floats");
     printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g, %.1f %% zeros\n", "values", i->min,
            i->max, i->mean, i->deviation, 100.0 * share(i->zeros, i->entries));
-    if (i->kind == YK_ROWS_U8)
+    if (i->source->kind == YK_ROWS_U8)
         printf(LABEL "models use byte * %.6g\n", "", (double)i->scale);
 }
 
@@ -149,11 +156,11 @@ static void print_spread(const yk_inspection *i)
 {
     yk_bar bar[BARS];
     uint64_t max = 0;
-    bool whole = i->kind == YK_ROWS_SPARSE;
+    bool whole = i->source->kind == YK_ROWS_SPARSE;
     size_t n = yk_distribution_bars(&i->histogram, BARS, bar);
-    printf("%s\n", whole                   ? "entries per example:"
-                   : i->kind == YK_ROWS_U8 ? "mean pixel per example:"
-                                           : "mean value per example:");
+    printf("%s\n", whole                           ? "entries per example:"
+                   : i->source->kind == YK_ROWS_U8 ? "mean pixel per example:"
+                                                   : "mean value per example:");
     for (size_t b = 0; b < n; b++)
         max = bar[b].n > max ? bar[b].n : max;
     for (size_t b = 0; b < n; b++) {
@@ -200,9 +207,9 @@ static unsigned brightness(const yk_inspection *i, size_t r, size_t row, size_t 
 {
     const uint8_t *x = i->first.u8 + r * i->first.dim;
     unsigned sum = 0, n = 0;
-    for (size_t c = 0; c < i->channels; c++)
-        for (size_t y = row; y < row + 2 && y < i->height; y++, n++)
-            sum += x[(c * i->height + y) * i->width + column];
+    for (size_t c = 0; c < i->source->channels; c++)
+        for (size_t y = row; y < row + 2 && y < i->source->height; y++, n++)
+            sum += x[(c * i->source->height + y) * i->source->width + column];
     return n ? sum / n : 0;
 }
 
@@ -210,19 +217,19 @@ static unsigned brightness(const yk_inspection *i, size_t r, size_t row, size_t 
 static void draw_records(const yk_inspection *i)
 {
     static const char shade[] = " .:-=+*#%@";
-    size_t abreast = PAGE_WIDTH / (i->width + 3);
+    size_t abreast = PAGE_WIDTH / (i->source->width + 3);
     for (size_t from = 0; from < i->first.n; from += abreast) {
         size_t n = i->first.n - from < abreast ? i->first.n - from : abreast;
         for (size_t r = from; r < from + n; r++) {
             char title[64];
             snprintf(title, sizeof title, "%zu: class %d", r + 1, i->first.label[r]);
-            printf("  %-*.*s ", (int)i->width, (int)i->width, title);
+            printf("  %-*.*s ", (int)i->source->width, (int)i->source->width, title);
         }
         printf("\n");
-        for (size_t y = 0; y < i->height; y += 2) {
+        for (size_t y = 0; y < i->source->height; y += 2) {
             for (size_t r = from; r < from + n; r++) {
                 printf(" |");
-                for (size_t x = 0; x < i->width; x++)
+                for (size_t x = 0; x < i->source->width; x++)
                     putchar(shade[brightness(i, r, y, x) * (sizeof shade - 1) / 256]);
                 putchar('|');
             }
@@ -233,8 +240,9 @@ static void draw_records(const yk_inspection *i)
 
 static bool can_draw(const yk_inspection *i)
 {
-    return i->kind == YK_ROWS_U8 && i->height && i->width && i->width <= MAX_DRAWN && i->channels &&
-           i->height * i->width * i->channels == i->columns;
+    return i->source->kind == YK_ROWS_U8 && i->source->height && i->source->width &&
+           i->source->width <= MAX_DRAWN && i->source->channels &&
+           i->source->height * i->source->width * i->source->channels == i->columns;
 }
 
 yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
@@ -243,7 +251,7 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
     if (i->table)
         print_table(i);
     print_classes(i);
-    if (i->kind == YK_ROWS_SPARSE)
+    if (i->source->kind == YK_ROWS_SPARSE)
         print_sparse(i);
     else
         print_dense(i);
@@ -345,10 +353,10 @@ static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
 {
     static const char *const kind[] = {"u8", "f32", "sparse"};
     YK_JSON_TEXTS(j, {"data", spec}, {"split", i->split == YK_SPLIT_TEST ? "test" : "train"},
-                  {"format", i->format}, {"kind", kind[i->kind]});
-    known(j, "files", i->files);
-    known(j, "bytes", i->bytes);
-    yk_json_bool(j, "has_test", i->has_test);
+                  {"format", i->source->ops->name}, {"kind", kind[i->source->kind]});
+    known(j, "files", i->source->files.n);
+    known(j, "bytes", i->source->files.bytes);
+    yk_json_bool(j, "has_test", i->source->has_test);
     yk_json_bool(j, "has_probabilities", i->has_truth);
     yk_json_bool(j, "checksums_verified", i->verified);
     YK_JSON_INTS(j, {"examples", i->examples}, {"bad_records", i->bad}, {"classes", i->classes});
@@ -362,15 +370,16 @@ static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
 
 yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
 {
-    const bool sparse = i->kind == YK_ROWS_SPARSE;
+    const bool sparse = i->source->kind == YK_ROWS_SPARSE;
+    char number[24];
     yk_json all = {0}, *j = &all;
     yk_json_object(j, NULL);
     put_source(j, spec, i);
     yk_json_int(j, "columns", (int64_t)i->columns);
     known(j, "fields", i->fields);
-    known(j, "height", i->height);
-    known(j, "width", i->width);
-    known(j, "channels", i->channels);
+    known(j, "height", i->source->height);
+    known(j, "width", i->source->width);
+    known(j, "channels", i->source->channels);
     yk_json_int(j, "entries", (int64_t)i->entries);
     yk_json_object(j, "values");
     YK_JSON_REALS(j, {"least", i->min}, {"most", i->max}, {"mean", i->mean}, {"deviation", i->deviation});
@@ -387,7 +396,8 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
     for (size_t k = 0; k < i->ntable; k++) {
         const yk_inspected_column *c = &i->table[k];
         yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"name", c->name}, {"role", c->role}, {"type", c->type});
+        YK_JSON_TEXTS(j, {"name", name_of(i->source->schema, k, number)},
+                      {"role", yk_column_role_name[i->source->schema->column[k].role]}, {"type", c->type});
         YK_JSON_INTS(j, {"missing", (int64_t)c->missing}, {"distinct", (int64_t)c->seen.n});
         yk_json_array(j, "values");
         for (size_t e = 0; e < YK_INSPECT_EXAMPLES && c->example[e]; e++)

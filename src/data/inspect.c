@@ -213,18 +213,12 @@ static yk_status count_sparse(pass *w, const yk_rows *rows)
 
 /* ---- the columns of a table: sources that were opened with carry "*" have the texts of all cells */
 
-static yk_status begin_table(const yk_schema *s, yk_inspection *out)
+static yk_status begin_table(size_t n, yk_inspection *out)
 {
-    if (!(out->table = calloc(s->ncolumns + 1, sizeof *out->table)))
-        return yk_fail_memory(s->ncolumns * sizeof *out->table, "columns");
-    for (; out->ntable < s->ncolumns; out->ntable++) {
-        const yk_schema_column *c = &s->column[out->ntable];
-        yk_inspected_column *to = &out->table[out->ntable];
-        to->role = yk_column_role_name[c->role];
-        to->type = "integer"; /* until a value is not */
-        if (s->header ? !(to->name = strdup(c->name)) : asprintf(&to->name, "%zu", out->ntable + 1) < 0)
-            return yk_fail_memory(80, "a column's name");
-    }
+    if (!(out->table = calloc(n + 1, sizeof *out->table)))
+        return yk_fail_memory(n * sizeof *out->table, "columns");
+    for (; out->ntable < n; out->ntable++)
+        out->table[out->ntable].type = "integer"; /* until a value is not */
     return YK_OK;
 }
 
@@ -268,7 +262,6 @@ static yk_status count_cells(const yk_schema *s, const yk_reader *r, size_t rows
 static void free_table(yk_inspection *i)
 {
     for (size_t k = 0; k < i->ntable; k++) {
-        free(i->table[k].name);
         yk_free(i->table[k].seen.slot);
         for (size_t e = 0; e < YK_INSPECT_EXAMPLES; e++)
             free(i->table[k].example[e]);
@@ -303,15 +296,7 @@ static yk_status begin(pass *w, const yk_source *s)
 {
     yk_inspection *i = w->out;
     bool sparse = s->kind == YK_ROWS_SPARSE;
-    i->format = s->ops->name;
-    i->kind = s->kind;
-    i->files = s->files.n;
-    i->bytes = s->files.bytes;
     i->columns = s->dim;
-    i->height = s->height;
-    i->width = s->width;
-    i->channels = s->channels;
-    i->has_test = s->has_test;
     i->min = INFINITY;
     i->max = -INFINITY;
     i->ones = s->kind != YK_ROWS_U8;
@@ -343,7 +328,7 @@ static yk_status end(pass *w, const yk_source *s)
     double n = (double)i->entries;
     i->mean = w->sum / n;
     i->deviation = sqrt(fmax(0.0, w->squares / n - i->mean * i->mean));
-    return i->kind == YK_ROWS_SPARSE
+    return s->kind == YK_ROWS_SPARSE
                ? yk_keycount_rank(&w->keys, yk_inspect_cut, YK_INSPECT_CUTS, &i->ranking)
                : YK_OK;
 }
@@ -351,11 +336,11 @@ static yk_status end(pass *w, const yk_source *s)
 yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *out)
 {
     double begun = yk_now();
-    *out = (yk_inspection){.split = split};
+    *out = (yk_inspection){.source = s, .split = split};
     pass w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
     if (!st && s->schema && s->ncarry)
-        st = begin_table(s->schema, out);
+        st = begin_table(s->schema->ncolumns, out);
     if (!st && s->ops->verify) {
         st = s->ops->verify(s);
         out->verified = !st;

@@ -4,13 +4,13 @@
  *     yk_inspection i;
  *     st = yk_inspect(source, YK_SPLIT_TRAIN, 3, &i);      // copies the first 3 rows
  *     show(i.examples, i.classes, i.ranking.distinct);
- *     yk_inspection_fini(&i);
+ *     yk_inspection_fini(&i);                              // before the source is freed
  *
  * The source is read block by block: memory depends on the numbers of classes and columns, not of examples. A binary cache
  * is verified first (checksums, finite values, order), which loading it for training skips. Bad records are skipped as by
  * any reader (--skip-bad). A data set without examples is YK_EDATA.
  *
- * The inspection owns everything it points to except `format`, and no longer needs the source. Not thread-safe.
+ * The inspection refers to the source, which must outlive it. Not thread-safe.
  */
 #ifndef YK_DATA_INSPECT_H
 #define YK_DATA_INSPECT_H
@@ -60,26 +60,21 @@ enum { YK_INSPECT_ROWS = 100000, YK_INSPECT_EXAMPLES = 3 };
 
 /* A column of a table, in its first YK_INSPECT_ROWS rows. */
 typedef struct {
-    char *name;              /* without a header, its number */
-    const char *role, *type; /* borrowed: constants */
+    const char *type; /* borrowed: a constant */
     uint64_t missing;
     yk_schema_values seen;              /* seen.n distinct values */
     char *example[YK_INSPECT_EXAMPLES]; /* the first values, at most 40 bytes each; NULL: fewer */
 } yk_inspected_column;
 
 typedef struct {
-    const char *format; /* borrowed: a constant */
-    yk_split split;     /* which one was read, if has_test */
-    yk_rows_kind kind;
-    uint64_t files, bytes; /* on disk; 0: none, or not known */
-    bool has_test;         /* the data set has a test split */
-    bool has_truth;        /* generated: the probabilities of the labels are known */
-    bool verified;         /* a cache whose checksums are correct */
+    const yk_source *source; /* borrowed */
+    yk_split split;          /* which one was read, if it has both */
+    bool has_truth;          /* generated: the probabilities of the labels are known */
+    bool verified;           /* a cache whose checksums are correct */
 
     uint64_t examples;
-    uint64_t bad;                   /* skipped */
-    size_t columns;                 /* of the source, or 1 + the largest index */
-    size_t height, width, channels; /* 0: no images */
+    uint64_t bad;   /* skipped */
+    size_t columns; /* of the source, or 1 + the largest index */
 
     size_t classes;        /* 1 + the largest label, or those of the source if that is more */
     uint64_t *class_count; /* [classes] */
@@ -100,7 +95,8 @@ typedef struct {
 
     yk_distribution histogram; /* sparse: entries per row; dense: mean of a row */
     yk_rows first;
-    yk_inspected_column *table; /* [ntable] columns of a table that was opened with carry "*"; else NULL */
+    yk_inspected_column
+        *table; /* [ntable] the columns of the schema, if the source was opened with carry "*"; else NULL */
     size_t ntable;
     double seconds;
 } yk_inspection;
