@@ -159,11 +159,11 @@ static size_t add_cells(yk__cells *c, yk_row *w, size_t i)
         if (!add_other(w, &t->tabular, &c->cell[other[k]], i))
             return other[k];
     if (t->labels)
-        w->label = t->labels[c->label + i];
+        w->label = t->labels[c->row + i];
     if (t->weights)
-        w->weight = t->weights[c->label + i];
+        w->weight = t->weights[c->row + i];
     if (t->targets)
-        w->target = t->targets[c->label + i];
+        w->target = t->targets[c->row + i];
     return t->nused;
 }
 
@@ -193,7 +193,6 @@ static yk_status next_batch(yk__cell_reader *r)
 {
     yk__cells *c = &r->cells;
     c->row += c->n;
-    c->label += c->n;
     c->at = 0;
     yk_status st = c->decode(r, &c->n);
     for (size_t k = 0; k < c->count[YK__CELL_HASH] && !st && c->n; k++)
@@ -228,7 +227,7 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
     yk__cells *c = &r->cells;
     const yk__cell_table *t = c->table;
     const yk_schema *schema = t->tabular.schema;
-    yk_row w = {.hash = c->hash, .seen = t->tabular.seen};
+    yk_row *const w = &c->to;
     yk_status st = YK_OK;
     size_t got = 0;
     while (got < max && !st) {
@@ -237,16 +236,16 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
         const size_t i = c->at++;
         if (!in_part(c, i))
             continue;
-        if ((st = yk_row_begin(&w, schema, t->tabular.fields, rows)))
+        if ((st = yk_row_begin(w, schema, t->tabular.fields, rows)))
             break;
-        const size_t bad = add_cells(c, &w, i);
+        const size_t bad = add_cells(c, w, i);
         if (bad < t->nused) {
             st = bad_row(r, i, bad);
             continue;
         }
         if (yk_tabular_keeps(&t->tabular) && (st = keep_cells(r, i)))
             break;
-        st = yk_row_end(&w, schema, reader->source->options.numbers, rows);
+        st = yk_row_end(w, schema, reader->source->options.numbers, rows);
         got += !st;
     }
     *got_out = got;
@@ -255,14 +254,14 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
 
 yk_status yk__cells_open(yk__cells *c)
 {
-    const size_t categories = c->table->tabular.schema->categories, nused = c->table->nused;
-    if (!(c->hash = malloc((categories + 1) * sizeof *c->hash)))
-        return yk_fail_memory(categories * sizeof *c->hash, "hashes of a row");
-    c->cell = calloc(nused + 1, sizeof *c->cell);
-    bool enough = c->cell;
-    for (int i = 0; i < YK__CELL_TREATMENTS; i++)
-        enough &= (c->list[i] = calloc(nused + 1, sizeof **c->list)) != NULL;
-    return enough ? YK_OK : yk_fail_memory(nused * sizeof *c->cell, "columns");
+    const yk_tabular *t = &c->table->tabular;
+    const size_t n = c->table->nused + 1, hashes = t->schema->categories + 1;
+    c->to = (yk_row){.hash = malloc(hashes * sizeof *c->to.hash), .seen = t->seen};
+    c->cell = calloc(n, sizeof *c->cell);
+    c->lists = calloc(YK__CELL_TREATMENTS * n, sizeof *c->lists);
+    for (size_t i = 0; i < YK__CELL_TREATMENTS && c->lists; i++)
+        c->list[i] = c->lists + i * n;
+    return c->cell && c->lists && c->to.hash ? YK_OK : yk_fail_memory(n * sizeof *c->cell, "columns");
 }
 
 void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
@@ -285,7 +284,6 @@ void yk__cells_close(yk__cells *c)
     for (size_t k = 0; c->cell && k < c->table->nused; k++)
         free(c->cell[k].hash);
     free(c->cell);
-    for (int i = 0; i < YK__CELL_TREATMENTS; i++)
-        free(c->list[i]);
-    free(c->hash);
+    free(c->lists);
+    free(c->to.hash);
 }

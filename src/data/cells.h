@@ -53,13 +53,14 @@ typedef struct {
     yk__cell_table *table;
     /* Decodes the next rows; *n_out is 0 at the end. */
     yk_status (*decode)(yk__cell_reader *r, size_t *n_out);
-    /* Reports a bad row with yk_source_bad(): row number `row` of the reader, in the k-th used column. */
+    /* Reports a bad row with yk_source_bad(): its number, and the k-th used column. */
     yk_status (*bad)(yk__cell_reader *r, uint64_t row, size_t k, const char *reason);
-    yk__cell *cell;      /* [nused] */
-    uint64_t *hash;      /* [categories + 1] */
-    uint64_t row, label; /* the first row of the batch: its number in the reader, and its index in `labels` */
-    size_t n, at;        /* of the batch */
-    size_t *list[YK__CELL_TREATMENTS], count[YK__CELL_TREATMENTS]; /* the cells of columns, by treatment */
+    yk__cell *cell; /* [nused] */
+    yk_row to;      /* the current row */
+    uint64_t row;   /* the number of the first row of the batch; a reader sets that of its first row */
+    size_t n, at;   /* of the batch */
+    size_t *lists, *list[YK__CELL_TREATMENTS],
+        count[YK__CELL_TREATMENTS]; /* the cells of columns, by treatment */
 } yk__cells;
 
 /* The reader of a format begins with it. */

@@ -84,20 +84,15 @@ static yk_status compare_labels(const yk_rows *train, const yk_rows *test, uint3
 
 /* ---- test examples in the training set */
 
-static uint64_t hash_bytes(const void *from, size_t n, uint64_t h)
-{
-    return yk_cell_hash(h, from, n);
-}
-
 static uint64_t hash_features(const yk_rows *r, size_t i, uint64_t h)
 {
     if (r->kind == YK_ROWS_U8)
-        return hash_bytes(r->u8 + i * r->dim, r->dim, h);
+        return yk_cell_hash(h, (const char *)(r->u8 + i * r->dim), r->dim);
     if (r->kind == YK_ROWS_F32)
-        return hash_bytes(r->f32 + i * r->dim, r->dim * sizeof(float), h);
+        return yk_cell_hash(h, (const char *)(r->f32 + i * r->dim), r->dim * sizeof(float));
     const size_t at = (size_t)r->start[i], n = yk_rows_entries(r, i);
-    const uint64_t keys = hash_bytes(r->index + at, n * sizeof *r->index, h);
-    return r->value ? hash_bytes(r->value + at, n * sizeof *r->value, keys) : keys;
+    const uint64_t keys = yk_cell_hash(h, (const char *)(r->index + at), n * sizeof *r->index);
+    return r->value ? yk_cell_hash(keys, (const char *)(r->value + at), n * sizeof *r->value) : keys;
 }
 
 /* Not 0. */

@@ -117,8 +117,8 @@ static yk_status bad_row(yk__cell_reader *reader, uint64_t row, size_t k, const 
 {
     const parquet_reader *r = (const parquet_reader *)reader;
     parquet_source *s = (parquet_source *)reader->base.source;
-    return yk_source_bad(&s->base, s->base.files.path[r->block->table], r->block->row + row + 1,
-                         yk_parquet_page(r->in, k), "%s", reason);
+    return yk_source_bad(&s->base, s->base.files.path[r->block->table], row + 1, yk_parquet_page(r->in, k),
+                         "%s", reason);
 }
 
 static yk_status parquet_reader_open(yk_reader *base)
@@ -130,7 +130,7 @@ static yk_status parquet_reader_open(yk_reader *base)
     const table *t = &s->table[b->table];
     base->end = b->rows;
     size_t *column = calloc(s->cells.nused + 1, sizeof *column);
-    *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row};
+    *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row, .row = b->row};
     yk_status st =
         column ? yk__cells_open(cells) : yk_fail_memory(s->cells.nused * sizeof *column, "columns");
     for (size_t k = 0; k < s->cells.nused && !st; k++)

@@ -166,41 +166,26 @@ yoke_status yoke_evaluate_metrics(const yoke_model *m, const yoke_data *data, ch
 typedef struct {
     int (*each)(void *context, const yoke_predictions *block);
     void *context;
-    int stopped; /* what each() returned */
-    const char **file, **cell;
-    size_t file_cap, cell_cap, columns; /* columns: carried */
+    int stopped;       /* what each() returned */
+    const char **cell; /* [examples][columns]; or their files */
+    size_t cell_cap, columns;
 } prediction;
-
-/* Sets p->file to the files of these examples. */
-static yk_status files_of(prediction *p, const yk_inferred *block)
-{
-    const yk_status st = YK_RESERVE(p->file, p->file_cap, block->n, "file names");
-    for (size_t i = 0; i < block->n && !st; i++)
-        p->file[i] = yk_reader_file(block->reader, block->first + i);
-    return st;
-}
-
-static yk_status cells_of(prediction *p, const yk_inferred *block)
-{
-    yk_status st = YK_RESERVE(p->cell, p->cell_cap, block->n * p->columns, "cells");
-    for (size_t i = 0; i < block->n && !st; i++)
-        for (size_t k = 0; k < p->columns; k++)
-            p->cell[i * p->columns + k] = yk_reader_cell(block->reader, block->first + i, k);
-    return st;
-}
 
 static yk_status pass_on(void *context, const yk_inferred *block)
 {
     prediction *p = context;
     const bool files = block->reader && yk_reader_file(block->reader, block->first);
-    const yk_status st = files ? files_of(p, block) : p->columns ? cells_of(p, block) : YK_OK;
+    const size_t columns = files ? 1 : p->columns;
+    const yk_status st = YK_RESERVE(p->cell, p->cell_cap, block->n * columns, "cells");
+    for (size_t i = 0; i < block->n * columns && !st; i++)
+        p->cell[i] = yk_reader_cell(block->reader, block->first + i / columns, i % columns);
     if (st)
         return st;
     p->stopped = p->each(p->context, &(yoke_predictions){.n = block->n,
                                                          .outputs = block->outputs,
                                                          .probability = block->p,
-                                                         .file = files ? p->file : NULL,
-                                                         .column = p->columns ? p->cell : NULL,
+                                                         .file = files ? p->cell : NULL,
+                                                         .column = !files && columns ? p->cell : NULL,
                                                          .columns = p->columns});
     return p->stopped ? yk_fail(YK_ESTOP, "stopped by the caller") : YK_OK;
 }
@@ -216,7 +201,6 @@ yoke_status yoke_predict_with(const yoke_model *m, const yoke_data *data, const 
         p.columns++;
     if (!st)
         st = infer(m, data, &how, pass_on, &p, NULL);
-    free(p.file);
     free(p.cell);
     const yoke_status status = yk_api_status(st, error);
     if (!p.stopped)

@@ -93,6 +93,12 @@ static void print_seconds(yk_text *t, const yk_result *r)
     yk_text_print(t, "; loading before that %.2f)\n", r->load_seconds);
 }
 
+static void print_known(yk_text *t, const char *format, double x)
+{
+    if (isfinite(x))
+        yk_text_print(t, format, x);
+}
+
 /* The best model, to which the test scores belong. */
 static void print_selection(yk_text *t, const yk_result *r)
 {
@@ -101,15 +107,13 @@ static void print_selection(yk_text *t, const yk_result *r)
         return;
     yk_text_print(t, "best step      %llu: validation loss %.5f", (unsigned long long)b->step,
                   b->validation.loss);
-    if (isfinite(b->validation.accuracy)) /* else numbers */
-        yk_text_print(t, ", accuracy %.2f %%", 100.0 * b->validation.accuracy);
-    if (isfinite(b->validation.auc))
-        yk_text_print(t, ", AUC %.4f", b->validation.auc);
+    print_known(t, ", accuracy %.2f %%", 100.0 * b->validation.accuracy);
+    print_known(t, ", AUC %.4f", b->validation.auc);
     yk_text_print(t, "\nlast step      validation loss %.5f", r->validation.loss);
-    if (r->tested)
+    if (r->tested) {
         yk_text_print(t, ", test loss %.5f", r->last_test.loss);
-    if (r->tested && isfinite(r->last_test.accuracy))
-        yk_text_print(t, ", accuracy %.2f %%", 100.0 * r->last_test.accuracy);
+        print_known(t, ", accuracy %.2f %%", 100.0 * r->last_test.accuracy);
+    }
     yk_text_add(t, "\n");
     if (r->waited)
         yk_text_print(t, "stopped early  no improvement for %llu evaluation%s\n",
@@ -121,8 +125,7 @@ static void print_table(yk_text *t, const yk_result *r)
     print_count(t, "steps", r->steps, (double)(r->steps - r->resumed_from) / r->train_seconds);
     print_count(t, "examples", r->examples, (double)r->trained_here / r->train_seconds);
     print_seconds(t, r);
-    if (isfinite(r->train_loss)) /* else the run was already complete */
-        yk_text_print(t, "train loss     %.5f\n", r->train_loss);
+    print_known(t, "train loss     %.5f\n", r->train_loss); /* else the run was already complete */
     if (r->tested) {
         yk_text_print(t, "test loss      %.5f", r->test.loss);
         yk_text_print(t, r->best_known ? "   (best possible %.5f)\n" : "\n", r->best.loss);
