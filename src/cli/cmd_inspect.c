@@ -161,7 +161,7 @@ static void print_table(const char *title, yk_table *t)
 {
     yk_table_drop_empty_columns(t);
     printf("\n%s\n", title);
-    (void)yk_table_print(t, "  ", "", stdout);
+    (void)yk_table_print(t, true, "", stdout);
 }
 
 static void print_training(const char *file, const json_t *o)

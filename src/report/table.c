@@ -183,37 +183,21 @@ static const char *plain_text(const yk_table *t, size_t row, size_t column, cons
     return *text ? text : unknown;
 }
 
-/* One column of the terminal per UTF-8 character. */
-static int letters(const char *text)
+yk_status yk_table_print(const yk_table *t, bool indent, const char *unknown, FILE *f)
 {
-    int n = 0;
-    for (; *text; text++)
-        n += (*text & 0xc0) != 0x80;
-    return n;
-}
-
-yk_status yk_table_print(const yk_table *t, const char *before, const char *unknown, FILE *f)
-{
-    int width[COLUMNS] = {0};
-    char number[32];
-    yk_text out = {0};
-    for (size_t r = 0; r <= t->rows; r++)
-        for (size_t c = 0; c < t->columns; c++) {
-            const int n = letters(plain_text(t, r, c, unknown, number));
-            width[c] = n > width[c] ? n : width[c];
-        }
+    char number[32], align[1 + COLUMNS + 1] = "<",
+                                         *to = align + indent; /* an empty column indents the others */
+    yk_text rows = {0}, out = {0};
+    for (size_t c = 0; c < t->columns; c++)
+        *to++ = t->column[c].words ? '<' : '>';
+    *to = 0;
     for (size_t r = 0; r <= t->rows; r++) {
-        for (size_t c = 0; c < t->columns; c++) {
-            const char *text = plain_text(t, r, c, unknown, number);
-            const int pad = width[c] - letters(text), left = t->column[c].words ? 0 : pad;
-            yk_text_print(&out, "%s%*s%s%*s", c ? "  " : before, left, "", text, pad - left, "");
-        }
-        while (out.n && out.s[out.n - 1] == ' ')
-            out.s[--out.n] = 0;
-        yk_text_add(&out, "\n");
+        for (size_t c = 0; c < t->columns; c++)
+            yk_text_print(&rows, "%s%s", c || indent ? "\t" : "", plain_text(t, r, c, unknown, number));
+        yk_text_add(&rows, "\n");
     }
-    if (out.s)
-        fputs(out.s, f);
+    yk_text_columns(&out, &rows, align);
+    fputs(out.s ? out.s : "", f);
     const yk_status st = t->status ? t->status : out.status;
     yk_text_fini(&out);
     return st;

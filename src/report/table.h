@@ -36,7 +36,7 @@ typedef struct {
 
 typedef struct {
     const char *id, *title, *note; /* borrowed */
-    yk_column column[96];
+    yk_column column[YK_TEXT_COLUMNS - 1];
     size_t columns;
     size_t lead;   /* consecutive rows with equal first `lead` columns form a group */
     size_t keys;   /* the first columns, which identify a row; 0: one */
@@ -73,8 +73,8 @@ void yk_table_drop_empty_columns(yk_table *t);
 
 void yk_table_csv(const yk_table *t, yk_text *out);
 
-/* For a terminal: numbers without units and deviations. before: each line; unknown: in place of empty cells. */
-yk_status yk_table_print(const yk_table *t, const char *before, const char *unknown, FILE *f);
+/* For a terminal: numbers without units and deviations. unknown: in place of empty cells. */
+yk_status yk_table_print(const yk_table *t, bool indent, const char *unknown, FILE *f);
 
 /* markup.c: LaTeX table environments that need no packages, as many as are needed to fit the page width; a table in GitHub's
  * Markdown. */

@@ -166,7 +166,7 @@ yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f)
     for (size_t i = 0; i < p->npoints; i++)
         put_point_row(p, i, &t);
     yk_table_drop_empty_columns(&t);
-    const yk_status st = yk_table_print(&t, "", "-", f);
+    const yk_status st = yk_table_print(&t, false, "-", f);
     yk_table_fini(&t);
     for (size_t i = 0; i < p->nruns; i++) {
         double majority = yk_number_at(p->run[i].summary, "majority_accuracy");
