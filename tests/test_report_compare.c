@@ -253,6 +253,36 @@ static void repeats_are_one_row_with_a_deviation(void **state)
     done(k);
 }
 
+static void a_mean_of_histograms_has_all_buckets(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"s-1", "s-2"}, *const counts[] = {"[4]", "[2,0,2]"};
+    for (int i = 0; i < 2; i++) {
+        char more[128];
+        made m = made_run(names[i]);
+        m.seed = 1 + i;
+        m.mode = "async";
+        snprintf(more, sizeof more, ",\"observed_staleness\":{\"counts_0_1_2to3_4to7_and_so_on\":%s}",
+                 counts[i]);
+        m.more_summary = more;
+        make_run(&m);
+    }
+    compared *k = compare(names, 2);
+    yk_figures fs;
+    size_t found = 0;
+    assert_int_equal(yk_figures_make(&k->c, &fs), YK_OK);
+    for (size_t i = 0; i < fs.n; i++)
+        if (!strcmp(fs.figure[i].id, "staleness-of-updates")) {
+            const yk_series *s = fs.figure[i].series;
+            found++;
+            assert_int_equal(s->n, 3);
+            assert_true(s->point[0].y == 0.75 && s->point[1].y == 0.0 && s->point[2].y == 0.25);
+        }
+    assert_int_equal(found, 1);
+    yk_figures_fini(&fs);
+    done(k);
+}
+
 static void values_by_group_are_different_configurations(void **state)
 {
     (void)state;
@@ -533,6 +563,7 @@ int main(void)
         cmocka_unit_test(threads_and_processes_are_compared_with_their_like),
         cmocka_unit_test(learning_rates_have_their_own_lines),
         cmocka_unit_test(repeats_are_one_row_with_a_deviation),
+        cmocka_unit_test(a_mean_of_histograms_has_all_buckets),
         cmocka_unit_test(values_by_group_are_different_configurations),
         cmocka_unit_test(hosts_have_tables),
         cmocka_unit_test(texts_cannot_break_latex_or_markdown),

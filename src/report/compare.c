@@ -170,17 +170,10 @@ size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *exce
     size_t n = 0;
     for (size_t k = 0; c->varying[k] && n < MAX; k++) {
         const char *name = c->varying[k];
-        bool number = true;
         if (yk_is_listed(name, except) || (c->groups > 1 && !(c->identity >> k & 1)) ||
             (yk_is_listed(name, wide) && !(c->in_labels >> k & 1)))
             continue;
-        for (size_t i = 0; i < c->n && number; i++) {
-            char text[YK_OPTION_SIZE];
-            double x;
-            yk_option_text(c, i, name, text);
-            number = !*text || !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
-        }
-        yk_column column = {"", NULL, YK_UNIT_SHORT, .words = !number, .option = true};
+        yk_column column = {"", NULL, YK_UNIT_SHORT, .words = c->words >> k & 1, .option = true};
         snprintf(column.title, sizeof column.title, "%s", name);
         yk_table_column(t, &column);
         n++;
@@ -285,14 +278,6 @@ static void add_results(const yk_compare *c, yk_table *t, unsigned table)
     }
 }
 
-static void put_bottleneck(const yk_facts *f, yk_table *t)
-{
-    char text[64];
-    snprintf(text, sizeof text, f->share > 0.0 ? "%.40s %.0f %%" : "%.40s",
-             f->bottleneck ? f->bottleneck : "", 100.0 * f->share);
-    yk_table_text(t, text);
-}
-
 static double rounded(double x)
 {
     return round(x * 100.0) / 100.0;
@@ -339,10 +324,11 @@ static void put_results(const yk_compare *c, yk_table *t, unsigned table, const 
     for (size_t i = 0; i < RESULTS; i++) {
         const size_t offset = results[i].offset;
         double spread;
+        char text[48];
         if (!has_result(c, table, i))
             continue;
         if (offset == BOTTLENECK) {
-            put_bottleneck(&c->facts[g->run[0]], t);
+            yk_table_text(t, yk_bottleneck_text(c->run[g->run[0]].summary, text));
             continue;
         }
         if (table == MODES && results[i].tables != MODES) {

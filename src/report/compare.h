@@ -78,6 +78,7 @@ typedef struct {
     size_t (*value)[YK_MAX_VARYING + 1]; /* [n] of each option: the first run with the same value */
     yk_option_set identity;              /* options in which groups differ: without those of repeats */
     yk_option_set in_labels;             /* the others follow from these */
+    yk_option_set words;                 /* not numbers */
     /* With more than YK_MAX_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
      * ("batch 5"), and in each the same lines ("sync, 2 workers"), in the same colors. */
     char (*panel)[YK_LABEL_SIZE];

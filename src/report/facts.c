@@ -24,6 +24,15 @@ const char *yk_when_text(double epoch, double step, char out[32])
     return out;
 }
 
+const char *yk_bottleneck_text(const json_t *summary, char out[48])
+{
+    const char *kind = yk_string_at(summary, "bottleneck.kind");
+    const double share = yk_number_at(summary, "bottleneck.share");
+    const bool shares = share > 0.0 && kind && strcmp(kind, "none");
+    snprintf(out, 48, shares ? "%.30s %.0f %%" : "%.30s", kind ? kind : "", 100.0 * share);
+    return out;
+}
+
 void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
 {
     enum { MIN_POINTS = 4 };

@@ -77,6 +77,9 @@ static inline bool yk_is_listed(const char *name, const char *const *list)
     return *list != NULL;
 }
 
+/* "cpu 77 %", from a summary; "": it has no bottleneck. Returns `out`. */
+const char *yk_bottleneck_text(const json_t *summary, char out[48]);
+
 void yk_facts_of(const yk_run *r, yk_facts *out);
 
 void yk_plateau_find(const yk_metrics *eval, yk_plateau *out);

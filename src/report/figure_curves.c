@@ -84,13 +84,20 @@ static void run_resource(const yk_compare *c, size_t run, const kind *q, yk_seri
     free(at);
 }
 
+static const json_t *staleness_of(const yk_run *r)
+{
+    return yk_value_at(r->summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
+}
+
+/* All runs have the same buckets, so that a mean has all of them. */
 static void run_staleness(const yk_compare *c, size_t run, const kind *k, yk_series *out)
 {
-    const json_t *counts =
-        yk_value_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
-    const size_t n = json_array_size(counts);
+    const json_t *counts = staleness_of(&c->run[run]);
+    size_t n = 0;
     double sum = 0.0;
     (void)k;
+    for (size_t i = 0; i < c->n; i++)
+        n = json_array_size(staleness_of(&c->run[i])) > n ? json_array_size(staleness_of(&c->run[i])) : n;
     for (size_t i = 0; i < n; i++)
         sum += json_number_value(json_array_get(counts, i));
     for (size_t i = 0; sum > 0.0 && i < n && i < 64; i++)

@@ -2,6 +2,7 @@
  * which they differ, and nothing else; and which of them share a plot. */
 #include "report/compare.h"
 
+#include "base/number.h"
 #include "config/option.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,7 +162,8 @@ void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
 /* Finds the values of option k; returns whether they differ. text: [n], overwritten. */
 static bool find_values(yk_compare *c, size_t k, const char *name, char (*text)[YK_OPTION_SIZE])
 {
-    bool differ = false;
+    bool differ = false, words = false;
+    double x;
     c->varying[k] = name;
     for (size_t i = 0; i < c->n; i++) {
         size_t first = 0;
@@ -170,7 +172,9 @@ static bool find_values(yk_compare *c, size_t k, const char *name, char (*text)[
             first++;
         c->value[i][k] = first;
         differ |= first > 0;
+        words |= *text[i] && yk_number_real(text[i], -HUGE_VAL, HUGE_VAL, &x);
     }
+    c->words = (c->words & ~((yk_option_set)1 << k)) | (yk_option_set)words << k;
     return differ;
 }
 

@@ -271,24 +271,24 @@ static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out
 
 static void summary_line(const yk_facts *f, yk_text *out)
 {
-    char accuracy[YK_UNIT_SIZE], seconds[YK_UNIT_SIZE], speed[YK_UNIT_SIZE];
-    yk_unit_text(YK_UNIT_PERCENT_EXACT, f->test_accuracy, accuracy);
-    yk_unit_text(YK_UNIT_SECONDS, f->seconds, seconds);
-    yk_unit_text(YK_UNIT_COUNT, f->examples_per_second, speed);
     const struct {
-        bool known;
-        const char *text, *unit;
-    } parts[] = {{f->failed, "failed", ""},
-                 {isfinite(f->test_accuracy), accuracy, ""},
-                 {isfinite(f->seconds), seconds, ""},
-                 {isfinite(f->examples_per_second), speed, " examples/s"},
-                 {f->bottleneck, f->bottleneck, ""}};
-    const char *between = "";
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].known) {
-            yk_html(out, "%s%s%s", between, parts[i].text, parts[i].unit);
-            between = " \u00b7 ";
-        }
+        double x;
+        yk_unit unit;
+        const char *word;
+    } parts[] = {{f->test_accuracy, YK_UNIT_PERCENT_EXACT, ""},
+                 {f->seconds, YK_UNIT_SECONDS, ""},
+                 {f->examples_per_second, YK_UNIT_COUNT, " examples/s"}};
+    const char *between = f->failed ? " \u00b7 " : "";
+    yk_text_add(out, f->failed ? "failed" : "");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char text[YK_UNIT_SIZE];
+        yk_unit_text(parts[i].unit, parts[i].x, text);
+        if (isfinite(parts[i].x))
+            yk_html(out, "%s%s%s", between, text, parts[i].word);
+        between = isfinite(parts[i].x) ? " \u00b7 " : between;
+    }
+    if (f->bottleneck)
+        yk_html(out, "%s%s", between, f->bottleneck);
 }
 
 /* ---- figures of a run ---- */

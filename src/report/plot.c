@@ -510,13 +510,13 @@ static void draw_matrix(const yk_figure *f, yk_draw how, yk_text *out)
         longest = fmax(longest, (double)strlen(f->series[i].name));
         n = fmax(n, (double)f->series[i].n);
     }
-    const double left = fmin(fmax(8.4 * longest, 40.0), 130.0) + 16.0;
+    const double left = fmin(fmax(8.4 * longest, 40.0), counts ? 130.0 : 250.0) + 16.0;
     const double width = fmin((YK__WIDTH - RIGHT - left) / n, MAX_WIDTH),
                  height = counts ? fmin(width, MAX_HEIGHT) : 26.0;
-    const size_t every = width < 22.0 ? 5 : 1; /* labels would overlap */
+    const size_t every = width < 22.0 ? 5 : width < 40.0 && !counts ? 2 : 1; /* labels would overlap */
     draw_open(f, " data-bars=\"1\"", HEAD + height * (double)f->n + 6.0, how, out);
     draw_name("e", left - 8.0, HEAD - 7.0, counts ? "label" : "", left, out);
-    draw_name("m", left + width * n / 2.0, 12.0,
+    draw_name("m", counts ? left + width * n / 2.0 : YK__WIDTH / 2.0, 12.0,
               counts ? f->x_title : "updates by other workers between read and write", 400.0, out);
     for (size_t k = 0; k < (size_t)n; k += every) {
         char bucket[YK_BUCKET_SIZE];
@@ -525,8 +525,8 @@ static void draw_matrix(const yk_figure *f, yk_draw how, yk_text *out)
     }
     for (size_t i = 0; i < f->n; i++) {
         const yk_series *s = &f->series[i];
-        double sum = 0.0;
-        for (size_t k = 0; k < s->n; k++)
+        double sum = counts ? 0.0 : 1.0; /* of a histogram: they are shares */
+        for (size_t k = 0; counts && k < s->n; k++)
             sum += s->point[k].y;
         box at = {left, HEAD + height * (double)i, width, height};
         if (!counts || i % every == 0)

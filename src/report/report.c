@@ -252,15 +252,12 @@ static yk_status load_all(loading *l)
     return yk_team_once(l->threads, load_some, l);
 }
 
-/* The page must not replace a file of a run. */
+/* The page must not replace a file of a run: of its directory, worker-R/ or checkpoints/step-N/. */
 static yk_status check_out(const char *out)
 {
-    static const struct {
-        const char *pattern, *up; /* from its directory to the run directory */
-    } written[] = {
-        {"@(config.ini|metrics.jsonl|summary.json|trace.json|log.txt|join|lock|events.out.tfevents.*)", ""},
-        {"@(resources.jsonl|events.out.tfevents.*)", "/.."},
-        {"@(DONE|*.safetensors)", "/../.."}};
+    static const char names[] = "@(config.ini|metrics.jsonl|summary.json|trace.json|log.txt|join|lock|"
+                                "resources.jsonl|events.out.tfevents.*|DONE|*.safetensors)";
+    static const char *const up[] = {"", "/..", "/../.."}; /* to the run directory */
     char *real = realpath(out, NULL), path[PATH_MAX];
     snprintf(path, sizeof path, "%s", real ? real : out);
     free(real);
@@ -268,10 +265,10 @@ static yk_status check_out(const char *out)
     const char *name = slash ? slash + 1 : path, *directory = slash ? path : ".";
     if (slash)
         *slash = '\0';
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+    for (size_t i = 0; i < sizeof up / sizeof *up && fnmatch(names, name, FNM_EXTMATCH) == 0; i++) {
         char run[PATH_MAX + 8];
-        snprintf(run, sizeof run, "%s%s", directory, written[i].up);
-        if (fnmatch(written[i].pattern, name, FNM_EXTMATCH) == 0 && yk_is_run(run))
+        snprintf(run, sizeof run, "%s%s", directory, up[i]);
+        if (yk_is_run(run))
             return yk_fail(YK_EUSAGE, "--out %s: this is a file of a run directory; choose another name",
                            out);
     }

@@ -110,22 +110,19 @@ static yk_status axis_put(yk_sweep_file *f, yk_sweep_axis *a, section where)
         if (st)
             return st;
     }
-    size_t at = f->naxes, kept = 0;
+    size_t at = SIZE_MAX, kept = 0;
     for (size_t i = 0; i < f->naxes; i++) {
-        if (has_name(a, f->axis[i].name[0])) { /* then it has all of its options */
-            at = kept < at ? kept : at;
-            a->grid |= f->axis[i].grid;
-        } else {
+        const bool replaced = has_name(a, f->axis[i].name[0]); /* then it has all of its options */
+        a->grid |= replaced && f->axis[i].grid;
+        if (replaced && at == SIZE_MAX)
+            at = kept++;
+        else if (!replaced)
             f->axis[kept++] = f->axis[i];
-        }
     }
-    at = at < kept ? at : kept;
-    f->naxes = kept;
-    if (YK_RESERVE(f->axis, f->cap, kept + 1, "the grid"))
+    if (at == SIZE_MAX && YK_RESERVE(f->axis, f->cap, kept + 1, "the grid"))
         return YK_ESYSTEM;
-    memmove(&f->axis[at + 1], &f->axis[at], (kept - at) * sizeof *f->axis);
-    f->axis[at] = *a;
-    f->naxes = kept + 1;
+    f->axis[at == SIZE_MAX ? kept++ : at] = *a;
+    f->naxes = kept;
     return YK_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/moments.h"
 #include "format/json_value.h"
+#include "report/facts.h"
 #include "report/table.h"
 #include "sweep/dir.h"
 #include <stdlib.h>
@@ -109,18 +110,13 @@ static void put_moments(yk_table *t, const yk_moments *of, size_t m)
     yk_table_text(t, of->n && (of->mean > 0.0 || !bytes) ? cell : "");
 }
 
-/* "cpu 77 %": the bottleneck of the first run of a point that has one. */
+/* The bottleneck of the first run of a point that has one. */
 static void put_bottleneck(const yk_sweep_plan *p, size_t point, yk_table *t)
 {
-    char cell[CELL] = "";
-    for (size_t i = point; i < p->nruns && !*cell; i += p->npoints) {
-        const json_t *s = p->run[i].state == YK_SWEEP_DONE ? p->run[i].summary : NULL;
-        const char *kind = yk_string_at(s, "bottleneck.kind");
-        const double share = yk_number_at(s, "bottleneck.share");
-        if (kind)
-            snprintf(cell, CELL, share > 0.0 && strcmp(kind, "none") ? "%.24s %.0f %%" : "%.24s", kind,
-                     100.0 * share);
-    }
+    char cell[48] = "";
+    for (size_t i = point; i < p->nruns && !*cell; i += p->npoints)
+        if (p->run[i].state == YK_SWEEP_DONE)
+            yk_bottleneck_text(p->run[i].summary, cell);
     yk_table_text(t, cell);
 }
 
