@@ -233,6 +233,12 @@ time.sleep(60)" >taken 3>&- &
     timeout 60 "$YOKE" train --join "127.0.0.1:$((port + 1))" --token-file token >out.2 2>err.2 3>&- 4>&- &
     local joiner=$!
     wait_for_rank_0 "a worker has joined"
+    local joined # it may train only once an evaluation has ended
+    joined=$(grep -c '] step' err.0)
+    until [ "$(grep -c '] step' err.0)" -gt $((joined + 1)) ]; do
+        kill -0 "${ranks##* }" || { cat err.0; return 1; }
+        sleep 0.05
+    done
     # shellcheck disable=SC2086
     kill -TERM $ranks
     finish_ranks 20
