@@ -264,14 +264,15 @@ static bool may_end(const chief *c)
 }
 
 /* Whether workers wait for a snapshot. Begins it as soon as the one before is done. A checkpoint that need not be exact can
- * wait instead. */
+ * wait instead. After an evaluation that may end the run they wait until the next call, however fast it was: the server asks
+ * whether to stop when a pause ends. */
 static bool paused(void *context)
 {
     chief *c = context;
-    if ((is_due(c) || may_end(c)) && !c->paused.st && c->snapshot.taken &&
-        atomic_load(&c->snapshot.thread.over))
+    const bool ends = may_end(c);
+    if ((is_due(c) || ends) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
         yk__error_save(&c->paused, poll_snapshot(c, false));
-    return c->due.eval || (c->due.save && c->t->plan->synchronous) || may_end(c);
+    return c->due.eval || (c->due.save && c->t->plan->synchronous) || ends;
 }
 
 static bool stop(void *context)
