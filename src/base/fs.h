@@ -5,7 +5,8 @@
  *     yk_sys->write(fd, data, n);
  *     yk_fs_close(fd);
  *
- * They behave like the system calls of the same names. Tests and simulations can replace the file system of a thread
+ * Each member does what the call in its comment does. Note that read() begins at offset 0 each time, and that lock() returns an errno
+ * value. Tests and simulations can replace the file system of a thread
  * with yk_fs_set() (tests/fs_memory.h). Its descriptors are valid only for these functions, so code that such tests
  * cover must not use other calls.
  */
@@ -37,7 +38,7 @@ typedef struct {
     int (*truncate)(int fd, off_t size);             /* ftruncate() */
     char *(*real_path)(const char *path, char *out); /* realpath(): PATH_MAX bytes */
     bool (*can_write)(const char *path);             /* access() with W_OK */
-    void *self;                                      /* for tests */
+    void *self; /* the state of a replacement, which it finds through yk_sys->self */
 } yk_fs;
 
 /* The file system of this thread: by default, the system calls. */

@@ -43,10 +43,10 @@ int yk_cli_fail(const yoke_error *error); /* the same for an error of the librar
 
 /* With --json, scripts always get an object, also from a command that failed, or a run that was stopped before it trained:
  * {"state": "failed", "error": "...", "exit_code": 3}. A run that has a summary prints it instead; it has these keys and others.
- * Only the first call to a print function prints anything, after yk_failure_expect(). */
-void yk_failure_expect(void);
+ * Nothing is printed before yk_json_result_expect(); after it, only the first of these calls prints. */
+void yk_json_result_expect(void);
 void yk_failure_print(const char *error, int code); /* code 0: "stopped", not "failed" */
-void yk_failure_print_text(const char *json);
+void yk_json_result_print(const char *json);
 /* Prints RUN/summary.json if it was written at or after `since`. */
 void yk_failure_print_summary(const char *run_dir, time_t since);
 

@@ -511,7 +511,7 @@ static yk_status print_results(const sweep *s)
         char *text = yk_sweep_table_json(&s->plan, false);
         if (!text)
             return YK_ESYSTEM;
-        yk_failure_print_text(text); /* instead of an object for a failure */
+        yk_json_result_print(text); /* instead of an object for a failure */
         free(text);
     } else if (yk_sweep_table_print(&s->plan, stdout)) {
         return YK_ESYSTEM;

@@ -91,7 +91,7 @@ static void end_process(yk_status st)
 static void ranked(int rank)
 {
     if (rank == 0 && prints_json)
-        yk_failure_expect();
+        yk_json_result_expect();
     yk_terminal_rank(rank);
 }
 
@@ -112,7 +112,7 @@ static int train(yk_config *config)
         st = print_results(config, &result);
     else if (st && (result.comm ? yk_comm_rank(result.comm) == 0 : is_first(config)) &&
              !yk_result_summary(config, &result, &text))
-        yk_failure_print_text(text);
+        yk_json_result_print(text);
     free(text);
     return leave(config, &result, st);
 }

@@ -87,14 +87,14 @@ static void print_help(FILE *to)
 
 /* ---- errors and results ---- */
 
-static bool expected; /* a print function prints an object */
+static bool expected; /* the object has not been printed yet */
 
-void yk_failure_expect(void)
+void yk_json_result_expect(void)
 {
     expected = true;
 }
 
-void yk_failure_print_text(const char *json)
+void yk_json_result_print(const char *json)
 {
     if (!expected)
         return;
@@ -114,7 +114,7 @@ void yk_failure_print(const char *error, int code)
     yk_json_int(&j, "exit_code", code);
     yk_json_end(&j);
     if ((text = yk_json_take(&j)))
-        yk_failure_print_text(text);
+        yk_json_result_print(text);
     free(text);
 }
 
@@ -136,7 +136,7 @@ void yk_failure_print_summary(const char *run_dir, time_t since)
             yk_text_add(&text, line + strspn(line, " "));
         }
     if (text.n && !text.status)
-        yk_failure_print_text(text.s);
+        yk_json_result_print(text.s);
     yk_text_fini(&text);
     free(line);
     fclose(f);

@@ -1,4 +1,5 @@
-/* Collectives. All go through rank 0, so that it can name the missing ranks. */
+/* Collectives, and memory that the ranks of a host share. Each collective is a star around its root, which can name the missing
+ * ranks. */
 #include "comm/comm_internal.h"
 
 #include <fcntl.h>

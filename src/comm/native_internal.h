@@ -142,13 +142,13 @@ typedef struct yk__native_peer {
 } yk__native_peer;
 
 typedef struct {
-    yk_rendezvous job; /* rank -1: none, workers join, or this is one */
+    yk_rendezvous job; /* rank -1: this transport connects workers that join, on either side */
     bool sockets;
     _Atomic bool started;       /* its ranks are connected */
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout, until;      /* for all processes to start: seconds; a time */
-    yk_hello *hello; /* [job.size] what the ranks said about themselves; NULL: workers join, or this is one */
-    yk__native_peer *peer; /* [max_peers], of which npeers are connected */
+    yk_hello *hello;            /* [job.size] what the ranks said about themselves; NULL: rank -1 */
+    yk__native_peer *peer;      /* [max_peers], of which npeers are connected */
     int npeers, max_peers;
     yk_segment segment; /* others write to it */
     yk_listener *listener;

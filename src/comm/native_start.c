@@ -1,5 +1,5 @@
-/* Instances of the native transport, and how the ranks of a job find each other (native.h): rank 0 collects what each rank says
- * about itself, and sends that to all. Ranks that cannot share memory connect to each other, the higher rank to the lower one. */
+/* Instances of the native transport, and how the ranks of a job find each other (native.h): rank 0 gathers what each rank says
+ * about itself, and broadcasts it. Ranks that cannot share memory connect to each other, the higher rank to the lower one. */
 #include "comm/native_internal.h"
 
 #include "base/clock.h"
@@ -116,7 +116,7 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
             return name_missing(t);
         yk__native_peer *p = hello.rank >= first && hello.rank < t->job.size ? &t->peer[hello.rank] : NULL;
         const bool is_new = p && p->fd < 0 && !p->left;
-        if (hello.size == LEAVES) { /* it has connected to say that it will not take part */
+        if (hello.size == LEAVES) { /* it has connected to announce that it will not take part */
             close(fd);
             atomic_store(&t->leaving, true);
             if (is_new)

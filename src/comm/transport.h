@@ -60,8 +60,8 @@ typedef struct {
     /* Whether a peer has ended, or its connection is lost. Requests that concern it never complete. NULL: not known. */
     bool (*lost)(void *self, int peer);
     int (*peers)(void *self); /* how many there are; NULL: as many as at the start */
-    /* Hands over the memory of a message that probe() has found, if it is here as a whole, for free(). NULL: recv() gets it. The
-     * function is NULL if messages arrive in the buffers of recv(). */
+    /* Optional. Returns the memory of a message that probe() has found and that has arrived as a whole; the caller frees it with
+     * free(). Returns NULL if the message must be received with recv(). */
     char *(*take)(void *self, int peer, int tag, size_t *bytes_out);
 } yk_transport_ops;
 

@@ -37,7 +37,7 @@ static yk_status set_one(const yk_option *o, const char *text, double *out)
 static double *slot_of(yk_by_group *g, const char *name)
 {
     const bool keyed = strcmp(name, "keyed") == 0, dense = strcmp(name, "dense") == 0;
-    int i = keyed ? YK_KEYED : dense ? YK_DENSE : YK_NAMED;
+    int i = keyed ? YK_GROUP_KEYED : dense ? YK_GROUP_DENSE : YK_GROUP_NAMED;
     const int end = keyed || dense ? i + 1 : YK_GROUP_PARTS;
     while (i < end && *g->part[i].name && strcmp(g->part[i].name, name))
         i++;
@@ -57,8 +57,8 @@ static yk_status set_part(const yk_option *o, const char *part, size_t n, yk_by_
     const bool valid = before && before < sizeof name && after && after < sizeof value;
     double *slot = valid ? slot_of(g, name) : NULL;
     return slot ? set_one(o, value, slot)
-                : yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE, or NAME=VALUE for "
-                                     "individual groups; each name only once");
+                : yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE (each name once), or "
+                                     "NAME=VALUE for individual groups");
 }
 
 yk_status yk_by_group_set(const yk_option *o, const char *text, yk_by_group *out)
@@ -67,8 +67,8 @@ yk_status yk_by_group_set(const yk_option *o, const char *text, yk_by_group *out
     yk_status st = YK_OK;
     size_t n = strcspn(text, ",");
     if (!strchr(text, '=')) {
-        st = set_one(o, text, &g.part[YK_EVERY].value);
-        snprintf(g.part[YK_EVERY].name, sizeof g.part->name, "every");
+        st = set_one(o, text, &g.part[YK_GROUP_EVERY].value);
+        snprintf(g.part[YK_GROUP_EVERY].name, sizeof g.part->name, "every");
     } else {
         for (st = set_part(o, text, n, &g); !st && text[n]; st = set_part(o, text, n, &g)) {
             text += n + 1;
@@ -91,15 +91,15 @@ void yk_by_group_text(const yk_option *o, const yk_by_group *g, char *out, size_
             continue;
         yk_number_shortest(g->part[i].value, number, sizeof number);
         word = o->words ? o->words((int)g->part[i].value) : word;
-        n += (size_t)snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", i == YK_EVERY ? "" : name,
-                              i == YK_EVERY ? "" : "=", word ? word : number);
+        n += (size_t)snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", i == YK_GROUP_EVERY ? "" : name,
+                              i == YK_GROUP_EVERY ? "" : "=", word ? word : number);
     }
 }
 
 double yk_by_group_of(const yk_by_group *g, const char *name, bool keyed, double otherwise)
 {
-    const int kind = keyed ? YK_KEYED : YK_DENSE;
-    for (int i = YK_NAMED; *name && i < YK_GROUP_PARTS; i++)
+    const int kind = keyed ? YK_GROUP_KEYED : YK_GROUP_DENSE;
+    for (int i = YK_GROUP_NAMED; *name && i < YK_GROUP_PARTS; i++)
         if (strcmp(g->part[i].name, name) == 0)
             return g->part[i].value;
     return *g->part[kind].name ? g->part[kind].value : *g->part->name ? g->part->value : otherwise;

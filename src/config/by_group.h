@@ -21,8 +21,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The parts of yk_by_group: for all groups, for those of a kind, and from YK_NAMED on, for individual groups. */
-enum { YK_EVERY, YK_KEYED, YK_DENSE, YK_NAMED, YK_GROUP_PARTS = YK_NAMED + YK_MAX_GROUPS };
+/* The parts of yk_by_group: for all groups, for those of a kind, and from YK_GROUP_NAMED on, for individual groups. */
+enum {
+    YK_GROUP_EVERY,
+    YK_GROUP_KEYED,
+    YK_GROUP_DENSE,
+    YK_GROUP_NAMED,
+    YK_GROUP_PARTS = YK_GROUP_NAMED + YK_MAX_GROUPS
+};
 
 typedef struct {
     struct {

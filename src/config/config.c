@@ -209,7 +209,7 @@ static bool uses_optimizer(const yk_config *c, const char *text)
     bool uses = false;
     for (int k = 0; yk_optim_name(k); k++)
         uses |= strstr(yk_optim_name(k), text) && yk_by_group_has(&c->optimizer, k);
-    return uses || (!*c->optimizer.part[YK_EVERY].name && strstr(yk_config_default_optimizer(c), text));
+    return uses || (!*c->optimizer.part[YK_GROUP_EVERY].name && strstr(yk_config_default_optimizer(c), text));
 }
 
 /* Parameters of optimizers. */
@@ -362,7 +362,7 @@ static const yk_by_group *by_group(const yk_option *o, const yk_config *c)
 const char *yk_config_named_group(const yk_config *c, size_t i, const char **option_out)
 {
     for (const yk_option *o = yk_options; o->name; o++)
-        for (int k = YK_NAMED; k < YK_GROUP_PARTS; k++) {
+        for (int k = YK_GROUP_NAMED; k < YK_GROUP_PARTS; k++) {
             *option_out = o->name;
             if (*by_group(o, c)->part[k].name && i-- == 0)
                 return by_group(o, c)->part[k].name;
@@ -373,7 +373,7 @@ const char *yk_config_named_group(const yk_config *c, size_t i, const char **opt
 const char *yk_config_only_for(const yk_config *c, bool keyed)
 {
     for (const yk_option *o = yk_options; o->name; o++)
-        if (*by_group(o, c)->part[keyed ? YK_KEYED : YK_DENSE].name)
+        if (*by_group(o, c)->part[keyed ? YK_GROUP_KEYED : YK_GROUP_DENSE].name)
             return o->name;
     return NULL;
 }

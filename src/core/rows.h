@@ -93,13 +93,14 @@ typedef struct {
     size_t map_size;
 } yk_rows;
 
-/* For code that treats all arrays alike: array a of a block, NULL if it has none; */
+/* For code that treats all arrays alike. Array a of a block; NULL: it has none. */
 void *yk_rows_get(const yk_rows *rows, int a);
 void yk_rows_set(yk_rows *rows, int a, void *array); /* borrowed */
-/* bit a: the block has the optional array a; */
+/* Bit a: the block has the optional array a. */
 unsigned yk_rows_arrays(const yk_rows *rows);
-/* bytes of an element, 0 if blocks of this kind with these optional arrays have no array a; and the elements of n rows. */
+/* Bytes of an element of array a; 0: blocks of this kind with these optional arrays do not have it. */
 size_t yk_rows_width(yk_rows_kind kind, unsigned arrays, int a);
+/* Elements of array a for n rows. */
 uint64_t yk_rows_length(int a, uint64_t n, uint64_t dim, uint64_t entries);
 
 void yk_rows_init(yk_rows *rows, yk_rows_kind kind, size_t dense_dim);

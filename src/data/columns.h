@@ -115,7 +115,7 @@ typedef struct {
     atomic_uchar *seen; /* yk_tabular.seen; NULL: not recorded */
 } yk_row;
 
-/* 0: no entry. It is written, too, and overwritten by the next one: a branch would often be mispredicted. */
+/* A value of 0 is written but not counted, so the next entry overwrites it: a branch would often be mispredicted. */
 static inline void yk__row_put(yk_row *w, uint32_t index, float value, uint16_t field)
 {
     if (w->dense) {
@@ -149,7 +149,7 @@ static inline yk_status yk_row_begin(yk_row *w, const yk_schema *s, bool fields,
 static inline yk_status yk_row_end(yk_row *w, const yk_schema *s, bool numbers, yk_rows *rows)
 {
     if (w->hashes) {
-        w->value[w->n] = 1.0f; /* perhaps that of a number which is 0 */
+        w->value[w->n] = 1.0f; /* there may be the 0 of an entry that was not counted */
         w->n += yk__sort_hashes(w->hash, w->hashes, s->features - s->numeric, (uint32_t)s->numeric,
                                 w->index + w->n);
     }

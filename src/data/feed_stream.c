@@ -28,8 +28,8 @@ enum { HEAD = 2, EACH = 5 };
  * empty. */
 enum { MAX_EMPTY_EPOCHS = 64 };
 
-/* The numbers of a cursor: record number `record` of the stream's `ordinal`-th block of the epoch. Of a window that begins there, so
- * many examples were used; rounds: whether the epoch is over, until yk_feed_epoch(). */
+/* A position in a stream: record number `record` of its `ordinal`-th block of the epoch. used: examples of the window that begins there
+ * that were used already. over (rounds): the epoch has ended, and yk_feed_epoch() has not been called yet. */
 typedef struct {
     uint64_t epoch, ordinal, record, used, over;
 } cursor;

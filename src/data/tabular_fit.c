@@ -74,7 +74,8 @@ yk_status yk__fit_text(yk_fit *f, const yk_schema_column *c, const char *text, s
     return YK_OK;
 }
 
-/* The spec of the rows that count: those of the source, or all rows of other files. The schema says what the columns are. */
+/* The spec of the data that the statistics are computed from: the rows of the source or, with ?fit=FILES, all rows of those files. It has
+ * no options about columns, because the schema describes them. */
 static yk_status copy_spec(const yk_spec *from, const char *format, const char *files, yk_spec *out)
 {
     static const char *const key[] = {"header", "delimiter", "multiline", "split", "split-by"};

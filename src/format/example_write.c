@@ -41,7 +41,7 @@ static uint8_t *put_entry(uint8_t *p, const uint8_t *end, const char *name, unsi
 yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *value, const uint16_t *field,
                             size_t n, uint8_t **buffer, size_t *cap, size_t *size_out)
 {
-    enum { PAD = 8 }; /* yk_example_decode() may read them */
+    enum { PAD = 8 }; /* yk_example_row() may read that many bytes past an example */
     if (n > ((size_t)1 << 31) / 16)
         return yk_fail(YK_EDATA, "a row of %zu entries is too large for a TFRecord", n);
     if (YK_RESERVE(*buffer, *cap, 256 + n * 12, "an encoded example")) /* varints of 5 and 3 bytes, a float */

@@ -97,7 +97,7 @@ void yk_input_forget(void)
     keep_file(-1);
 }
 
-/* -1: another file is kept. */
+/* The descriptor that is kept if it is that of this file; else -1. */
 static int take_file(const char *path)
 {
     struct stat now, then;

@@ -36,7 +36,7 @@ uint64_t yk_input_offset(const yk_input *in); /* of the next byte */
 const char *yk_input_path(const yk_input *in);
 yk_status yk_input_stat(const yk_input *in, struct stat *stat_out); /* of the open file */
 
-/* Why a file is not the one that it was: "its size differs"; NULL: it is. */
+/* How a file has changed since `was`, such as "its size differs"; NULL: it has not. */
 const char *yk_file_difference(const struct stat *was, const struct stat *now);
 
 /* A performance hint for plain files: after `end`, only the rest of a record that began before `end` will be read. Reading

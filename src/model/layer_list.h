@@ -11,7 +11,7 @@
  *     if (!st && !part.n)
  *         st = yk__list_error(list, part.begin, "empty layer");
  *
- * The functions are pure. The caller frees the list and part.copy with free().
+ * Thread-safe. The caller frees the list and part.copy with free().
  */
 #ifndef YK_MODEL_LAYER_LIST_H
 #define YK_MODEL_LAYER_LIST_H

@@ -267,12 +267,12 @@ typedef struct {
 /* ---- a network as a branch of another model (branches.h) ---- */
 
 /* What the other model provides: its own margins, and where the derivatives of the loss of the sum of both are stored. `first` is
- * the number of the first example of ctx->blocks blocks in the batch. All threads of a group call each function; a barrier
- * follows. */
+ * the number of the first example of ctx->blocks blocks in the batch. All threads of a group call load() and input_gradient(), and a
+ * barrier of the group follows. */
 typedef struct {
     void (*load)(void *context, const yk__pass *ctx, size_t first);           /* fills edge 0 */
     void (*input_gradient)(void *context, const yk__pass *ctx, size_t first); /* reads that of edge 0 */
-    /* All threads, after input_gradient() of n examples from `first` on: those of a chunk or wave. */
+    /* All threads of the worker, after input_gradient() of n examples from `first` on: those of a chunk or wave. */
     void (*finish)(void *context, int me, size_t first, size_t n);
     void *context;
     const float *z; /* [max_batch] */

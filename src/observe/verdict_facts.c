@@ -146,9 +146,8 @@ static void set_slowest(yk__facts *f, const yk_process_evidence *w, double facto
         .halted = more - others_of(f, w).stopped > yk__often_halted ? more : 0.0};
 }
 
-/* The next three return how many times as long as those of the others the steps of a worker take, if that is the case; else 0.
- *
- * All others wait for it: its own work takes longer, and it waits less than they do. */
+/* All others wait for this worker: its own work takes longer, and it waits less than they do. Returns the time of its steps relative to
+ * that of the others; 0: it is not slower. */
 static double slower(const yk__facts *f, const yk_process_evidence *w)
 {
     const others o = others_of(f, w);
@@ -159,8 +158,8 @@ static double slower(const yk__facts *f, const yk_process_evidence *w)
     return slow ? factor : 0.0;
 }
 
-/* It was halted so often that the job made progress only in between. A worker that waits longer than the others only polls for
- * messages, so it loses nothing without a core. */
+/* It was halted so often that the job made progress only in between. Returns the slowdown that this explains; 0: it was not. A worker
+ * that waits longer than the others only polls for messages, so it loses nothing without a core. */
 static double stopped(const yk__facts *f, const yk_process_evidence *w)
 {
     const others o = others_of(f, w);
@@ -170,7 +169,8 @@ static double stopped(const yk__facts *f, const yk_process_evidence *w)
                : 0.0;
 }
 
-/* Asynchronous workers do not wait for it; but it contributes less. *lost_out: the share of the job's speed that is lost. */
+/* Asynchronous workers do not wait for it, but it contributes less. Returns the mean rate of the others relative to its
+ * own. *lost_out: the share of the job's speed that is lost. */
 static double behind(const yk__facts *f, const yk_process_evidence *w, double *lost_out)
 {
     const yk_phases_sample *l = &w->phases;

@@ -39,7 +39,7 @@
 
 /* Options: bit k is varying[k]. */
 typedef uint64_t yk_option_set;
-#define YK_SCALING                                                                                           \
+#define YK_OPTION_SCALING                                                                                    \
     ((yk_option_set)1 << YK_MAX_VARYING) /* the way to add workers: an option only of figures */
 
 /* Runs with the same options: repeats. They are one curve: the mean. */

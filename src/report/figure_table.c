@@ -53,7 +53,7 @@ static yk_status lay_out(layout *l)
         before |= yk__options_in(l->c, (const char *const[]){l->t->column[k].title, NULL});
     l->lines = before & ~lr;
     if (l->c->mixed && !strcmp(l->t->id, "workers"))
-        l->lines |= YK_SCALING;
+        l->lines |= YK_OPTION_SCALING;
     bool clash = false;
     for (size_t r = 0; r < rows; r++)
         for (size_t q = 0; q < r; q++)
@@ -73,15 +73,16 @@ static int color_of(const layout *l, size_t row)
     return color;
 }
 
-/* A run of one process is the first point of the line of more processes like it, too: a row of that line; SIZE_MAX: none. */
+/* A run of one process is also the first point of the line of several processes with the same options. Returns a row of that line;
+ * SIZE_MAX: there is none. */
 static size_t find_also(const layout *l, size_t r)
 {
     const yk_facts *f = facts_of(l, r);
     size_t also = SIZE_MAX;
-    for (size_t q = 0; l->lines & YK_SCALING && f->processes == 1.0 && q < l->t->rows; q++) {
+    for (size_t q = 0; l->lines & YK_OPTION_SCALING && f->processes == 1.0 && q < l->t->rows; q++) {
         const yk_facts *other = facts_of(l, q);
         if (other->processes > 1.0 && other->workers / other->processes == f->workers &&
-            same(l, q, r, l->lines & ~YK_SCALING))
+            same(l, q, r, l->lines & ~YK_OPTION_SCALING))
             also = q;
     }
     return also;

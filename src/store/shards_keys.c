@@ -214,7 +214,7 @@ static yk_status list_keys(const yk_shards *s, const yk__channel *c, yk_chunk *o
 }
 
 /* Sorts the keys by their owners in the groups with another placement. */
-static yk_status find_elsewhere(const yk_shards *s, yk__request *a)
+static yk_status sort_keys_elsewhere(const yk_shards *s, yk__request *a)
 {
     const uint32_t servers = (uint32_t)s->owners[0].n, n = a->keys->nkeys;
     if (!s->owners[1].n)
@@ -269,7 +269,7 @@ static yk_status find_all(yk_shards *s, const yk__channel *c, yk__request *a)
     if (a->batches && s->owners[0].n) {
         a->keys = !only ? &a->united : a->part->whole ? a->part->whole : &a->part->part_keys;
         if (!(st = only ? YK_OK : list_keys(s, c, &a->united)))
-            st = find_elsewhere(s, a);
+            st = sort_keys_elsewhere(s, a);
     }
     return st || !a->batches ? st : reserve_values(s, a);
 }

@@ -124,7 +124,7 @@ static yk_status save(yk__trainer *t)
         yk_free(p.cursor);
         return st;
     }
-    return yk__save_beside(t, &p);
+    return yk__save_async(t, &p);
 }
 
 /* ---- the barrier ---- */

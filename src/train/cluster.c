@@ -11,8 +11,8 @@
  * Rank 0 is the chief: it evaluates, saves, and writes the run directory; the other ranks write only their worker-N/.
  *
  *     yk__cluster_start     connects the processes, if an engine started this one; assigns roles
- *     yk__share_facts       all ranks get the same facts about the data
- *     yk__cluster_agree     checks that options, data, program and parameters are the same; an error names the rank and
+ *     yk__combine_facts       all ranks get the same facts about the data
+ *     yk__cluster_check     checks that options, data, program and parameters are the same; an error names the rank and
  *                           the difference
  */
 #include "train/loop.h"
@@ -85,7 +85,7 @@ static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
     *cores_out = yk_cores_per_process(yk_comm_local_size(t->cluster.comm));
     return t->config->workers != YK_AUTO || t->cluster.ranks == 1
                ? YK_OK
-               : yk__agree(t, cores_out, sizeof *cores_out, fewest_cores, "the number of cores");
+               : yk__all_reduce(t, cores_out, sizeof *cores_out, fewest_cores, "the number of cores");
 }
 
 /* --bind. Before other threads are created, which inherit it. Returns the number of nodes; 0: not bound. */
@@ -360,7 +360,7 @@ static yk_data_facts own_facts(const yk__trainer *t)
 
 enum { FACTS = sizeof(yk_data_facts) / sizeof(uint64_t) };
 
-/* yk__agree(): the maximum of each fact. */
+/* yk__all_reduce(): the maximum of each fact. */
 static yk_status combine(const yk__trainer *t, const void *facts, void *out)
 {
     const int first = t->plan->first_client;
@@ -378,7 +378,7 @@ static yk_status combine(const yk__trainer *t, const void *facts, void *out)
     return YK_OK;
 }
 
-yk_status yk__share_facts(yk__trainer *t)
+yk_status yk__combine_facts(yk__trainer *t)
 {
     yk_dataset *d = &t->train;
     const yk_model_shape *run = &t->start.shape; /* the model has all of its classes and fields */
@@ -391,7 +391,7 @@ yk_status yk__share_facts(yk__trainer *t)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
     if (!t->plan->alone && !t->cluster.joined) {
-        const yk_status st = yk__agree(t, &t->facts, sizeof t->facts, combine, "the data to be loaded");
+        const yk_status st = yk__all_reduce(t, &t->facts, sizeof t->facts, combine, "the data to be loaded");
         if (st)
             return st;
         if (t->facts.sparse || !d->source)

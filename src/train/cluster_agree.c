@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-yk_status yk__agree(const yk__trainer *t, void *mine, size_t bytes, yk__combine *combine, const char *what)
+yk_status yk__all_reduce(const yk__trainer *t, void *mine, size_t bytes, yk__combine_op *combine,
+                         const char *what)
 {
     const yk__cluster *k = &t->cluster;
     const double limit = t->plan->startup_timeout;
@@ -122,7 +123,7 @@ static const char *difference(const yk_plan *p, const identity *all, int i, int 
                                                     : NULL;
 }
 
-/* yk__agree(): the identity of all, with the data of the processes that read it. */
+/* yk__all_reduce(): the identity of all, with the data of the processes that read it. */
 static yk_status compare(const yk__trainer *t, const void *identities, void *out)
 {
     const yk_plan *p = t->plan;
@@ -156,7 +157,7 @@ static yk_status open_for_workers(yk__trainer *t, uint64_t hash)
     return st;
 }
 
-yk_status yk__cluster_agree(yk__trainer *t, uint64_t parameters)
+yk_status yk__cluster_check(yk__trainer *t, uint64_t parameters)
 {
     if (t->plan->alone)
         return YK_OK;
@@ -169,6 +170,6 @@ yk_status yk__cluster_agree(yk__trainer *t, uint64_t parameters)
         return st;
     if (t->cluster.joined)
         return yk_shards_join(t->cluster.shards, identity_hash(&mine));
-    st = yk__agree(t, &mine, sizeof mine, compare, "all processes to be ready");
+    st = yk__all_reduce(t, &mine, sizeof mine, compare, "all processes to be ready");
     return st ? st : open_for_workers(t, identity_hash(&mine));
 }

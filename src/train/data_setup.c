@@ -59,7 +59,7 @@ static yk_status open_continued(yk__trainer *t, const yk_memory_data *memory, yk
                                 yk_source **out)
 {
     const yk_trained *start = t->caller->start;
-    const yk_status st = yk__start_find(t);
+    const yk_status st = yk__warm_start_find(t);
     if (st)
         return st;
     o->images = start ? start->schema : t->schema;

@@ -31,7 +31,7 @@ typedef yk_status yk_infer_each(void *context, const yk_inferred *block);
 yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
                    yk_tally *out);
 
-/* Predictions of all examples of a source with block_rows, none of whose rows are skipped, by as many threads as there are cores; out: [examples][outputs]. */
+/* Predicts all examples with a thread per core. The source has block_rows, and skips no rows. out: [examples][outputs]. */
 yk_status yk_infer_array(const yk_trained *m, yk_source *source, float *out);
 
 /* ---- internal to train: predictions of one thread, also for evaluations during training ---- */

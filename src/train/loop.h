@@ -53,9 +53,9 @@ bool yk__saves_best(const yk__trainer *t);
 
 /* saver.c */
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
-/* At a barrier: the store of this process, while training continues; at the end of the run, and without memory for a copy, while the
- * workers wait. Takes p->cursor. */
-yk_status yk__save_beside(yk__trainer *t, const yk_progress_state *p);
+/* Called at a barrier. Copies the store of this process, and saves the copy while training continues. At the end of the run, or without
+ * memory for a copy, saves the store itself while the workers wait. Takes p->cursor. */
+yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p);
 /* Waits for the thread that writes. Returns `so_far`, or else the error of the thread. */
 yk_status yk__saver_finish(yk__saver *s, yk_status so_far);
 void yk__saver_fini(yk__saver *s);

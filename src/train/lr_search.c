@@ -103,12 +103,12 @@ static yk_by_group rates(const yk__trainer *t, double factor, double *shown_out)
         const yk_group *group = &t->model->group[g];
         const bool searched = yk_by_group_of(&t->config->lr, group->name, group->keyed, 0.0) == YK_ALL;
         const double usual = t->plan->group[g].optim.lr, rate = searched ? rounded(usual * factor) : usual;
-        snprintf(lr.part[YK_NAMED + g].name, YK_GROUP_NAME, "%s", group->name);
-        lr.part[YK_NAMED + g].value = rate;
-        same &= rate == lr.part[YK_NAMED + t->model->ngroups - 1].value;
+        snprintf(lr.part[YK_GROUP_NAMED + g].name, YK_GROUP_NAME, "%s", group->name);
+        lr.part[YK_GROUP_NAMED + g].value = rate;
+        same &= rate == lr.part[YK_GROUP_NAMED + t->model->ngroups - 1].value;
         *shown_out = searched ? rate : *shown_out;
     }
-    return same ? (yk_by_group){.part[YK_EVERY] = {"every", lr.part[YK_NAMED].value}} : lr;
+    return same ? (yk_by_group){.part[YK_GROUP_EVERY] = {"every", lr.part[YK_GROUP_NAMED].value}} : lr;
 }
 
 /* ---- one trial ---- */
@@ -142,7 +142,7 @@ static yk_status start_trial(search *s, int candidate)
     yk_status st = yk_local_create(&store, &s->trial[candidate].store);
     if (!st)
         st = yk__set_initial(t, store.group, s->trial[candidate].store);
-    return st ? st : yk__start_load(t, store.group, s->trial[candidate].store);
+    return st ? st : yk__warm_start_load(t, store.group, s->trial[candidate].store);
 }
 
 /* Row i of a random order. Rows that are already in random order stay next to their neighbors, which is faster. */
@@ -498,7 +498,7 @@ static void print_search(const yk__trainer *t)
 
 /* ---- in the run ---- */
 
-/* yk__agree(): the result of the first process that trains. */
+/* yk__all_reduce(): the result of the first process that trains. */
 static yk_status take_first(const yk__trainer *t, const void *all, void *out)
 {
     *(yk_lr_search *)out = ((const yk_lr_search *)all)[t->plan->first_client];
@@ -542,7 +542,7 @@ yk_status yk__lr_search(yk__trainer *t)
     if (t->cluster.rank == t->plan->first_client)
         st = search_here(t);
     if (!st && !t->plan->alone)
-        st = yk__agree(t, out, sizeof *out, take_first, "the learning rate");
+        st = yk__all_reduce(t, out, sizeof *out, take_first, "the learning rate");
     if (st)
         return st;
     if (t->cluster.rank == 0)

@@ -248,7 +248,7 @@ static yk_status prepare_data(yk__trainer *t, yk_net_options *net)
     yk_status st;
     if ((c->loss && (st = yk_loss_find(c->loss, &t->loss))) ||
         (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = net_options_of(c, net)) ||
-        (st = yk__load_data(t)) || (st = yk__share_facts(t)) || (st = yk__start_check(t)))
+        (st = yk__load_data(t)) || (st = yk__combine_facts(t)) || (st = yk__warm_start_check(t)))
         return st;
     return measure_channels(t, net);
 }
@@ -274,7 +274,7 @@ yk_status yk__make_model(yk__trainer *t)
                             .threads = t->plan->usable_threads,
                             .net = net,
                             .loss = t->loss};
-    yk__start_hashing(t, &shape);
+    yk__warm_start_hashing(t, &shape);
     if ((st = columns_of(t, &shape.dim)) || (st = fields_of(t, &shape.fields)) ||
         (st = yk_model_create(c->model, &shape, &t->model)))
         return st;

@@ -20,7 +20,7 @@ static uint64_t smallest_bound(const yk_config *c)
 {
     const uint64_t dense = yk__plan_bound(c, "", false), keyed = yk__plan_bound(c, "", true);
     uint64_t min = keyed < dense ? keyed : dense;
-    for (int i = YK_NAMED; i < YK_GROUP_PARTS; i++) {
+    for (int i = YK_GROUP_NAMED; i < YK_GROUP_PARTS; i++) {
         const uint64_t own = yk__plan_bound(c, c->staleness.part[i].name, true);
         min = own < min ? own : min;
     }
@@ -92,9 +92,9 @@ yk__servers yk__plan_servers_of(const yk_config *c)
 {
     int zeros = 0;
     yk__servers s = {.job = -1};
-    for (int i = YK_KEYED; i < YK_GROUP_PARTS; i++) {
-        const double k =
-            yk_by_group_of(&c->servers, i >= YK_NAMED ? c->servers.part[i].name : "", i == YK_KEYED, -1.0);
+    for (int i = YK_GROUP_KEYED; i < YK_GROUP_PARTS; i++) {
+        const double k = yk_by_group_of(&c->servers, i >= YK_GROUP_NAMED ? c->servers.part[i].name : "",
+                                        i == YK_GROUP_KEYED, -1.0);
         zeros += k == 0.0;
         if (k == 0.0 || k == -1.0)
             continue;

@@ -175,7 +175,7 @@ static yk_status check_servers(const yk_config *c)
 {
     const double keyed = yk_by_group_of(&c->servers, "", true, -1),
                  dense = yk_by_group_of(&c->servers, "", false, -1);
-    const bool named = *c->servers.part[YK_NAMED].name;
+    const bool named = *c->servers.part[YK_GROUP_NAMED].name;
     const yk__servers all = yk__plan_servers_of(c);
     if (all.differ || (named ? all.job == 0 : keyed != dense && (keyed == -1.0 || dense == -1.0)))
         return yk_fail(YK_EUSAGE,
@@ -189,10 +189,10 @@ static yk_status check_servers(const yk_config *c)
 /* The groups that --servers replicates, by kind or by name, take the same steps. */
 static yk_status check_replicated(const yk_config *c, const yk_plan *p)
 {
-    const bool named = *c->servers.part[YK_NAMED].name,
+    const bool named = *c->servers.part[YK_GROUP_NAMED].name,
                keyed = !named && yk_by_group_of(&c->servers, "", true, -1) == 0.0; /* else the dense groups */
     /* check_bound() checks the bounds of individual groups */
-    const bool by_name = named || *c->staleness.part[YK_NAMED].name,
+    const bool by_name = named || *c->staleness.part[YK_GROUP_NAMED].name,
                synchronous = by_name ? p->synchronous : !yk__plan_bound(c, "", keyed);
     const char *group = named   ? "NAME"
                         : keyed ? "keyed"

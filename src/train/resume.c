@@ -76,9 +76,9 @@ static yk_status evaluate_best(yk__trainer *t, yk_local *store)
 
 static yk_status warm_start(yk__trainer *t, yk_local *store)
 {
-    const yk_status st = yk__start_load(t, t->group, store);
+    const yk_status st = yk__warm_start_load(t, t->group, store);
     if (!st)
-        yk__start_print(t);
+        yk__warm_start_print(t);
     return st;
 }
 

@@ -111,7 +111,7 @@ static yk_status write_copy(void *trainer)
     return st;
 }
 
-yk_status yk__save_beside(yk__trainer *t, const yk_progress_state *p)
+yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p)
 {
     yk__saver *s = &t->saver;
     const double began = yk_now();

@@ -9,7 +9,7 @@
 yk_status yk__cluster_start(yk__trainer *t);
 yk_status yk__plan(yk__trainer *t);          /* for the facts and the topology that are known */
 void yk__set_partition(yk__trainer *t);      /* which process reads which part of the data */
-yk_status yk__share_facts(yk__trainer *t);   /* about the data; all ranks then have the same plan */
+yk_status yk__combine_facts(yk__trainer *t); /* about the data; all ranks then have the same plan */
 yk_status yk__cluster_ready(yk__trainer *t); /* when training begins */
 void yk__cluster_free(yk__trainer *t);
 
@@ -20,20 +20,21 @@ yk_status yk__broadcast(const yk__trainer *t, int root, int first, int count, ch
 
 /* cluster_agree.c */
 /* All ranks send `mine` to the chief, which combines them into one (combine) and broadcasts it; then `mine` is that on all ranks. */
-typedef yk_status yk__combine(const yk__trainer *t, const void *all, void *out);
-yk_status yk__agree(const yk__trainer *t, void *mine, size_t bytes, yk__combine *combine, const char *what);
+typedef yk_status yk__combine_op(const yk__trainer *t, const void *all, void *out);
+yk_status yk__all_reduce(const yk__trainer *t, void *mine, size_t bytes, yk__combine_op *combine,
+                         const char *what);
 /* Checks that options, data, program and parameters are the same; an error names the rank and the difference. parameters: a hash
  * of the initial ones; 0: this process does not have all of them. */
-yk_status yk__cluster_agree(yk__trainer *t, uint64_t parameters);
+yk_status yk__cluster_check(yk__trainer *t, uint64_t parameters);
 
 /* warm_start.c */
-/* By the process that reads the data first: the run that this one continues, and the schema of its data. */
-yk_status yk__start_find(yk__trainer *t);
-yk_status yk__start_check(const yk__trainer *t); /* after yk__share_facts(): whether the data fits */
-void yk__start_hashing(const yk__trainer *t, yk_model_shape *shape); /* sets `hashed` and `not_hashed` */
+/* Called by the process that is the first to read the data. Finds the checkpoint to continue from, and the schema of its data. */
+yk_status yk__warm_start_find(yk__trainer *t);
+yk_status yk__warm_start_check(const yk__trainer *t); /* after yk__combine_facts(): whether the data fits */
+void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape); /* sets `hashed` and `not_hashed` */
 /* Loads the parameters of the checkpoint, if there is one, into a store that trains `group`. */
-yk_status yk__start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store);
-void yk__start_print(const yk__trainer *t);
+yk_status yk__warm_start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store);
+void yk__warm_start_print(const yk__trainer *t);
 /* After the weights were set: optimizers whose weights follow from their state (yk_optim_rule.derives) get that state. */
 void yk__parameters_set(const yk_model *m, const yk_local_group *group, yk_local *store);
 

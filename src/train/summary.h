@@ -25,7 +25,7 @@ yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, cons
 char *yk_summary_if_done(const char *run_dir, uint64_t steps);
 yk_status yk_summary_restore(const char *run_dir, const char *text); /* writes it back unchanged */
 
-/* A job that could not write its summary, because a process was killed or a host failed. The launcher writes it, unless a
+/* Called by the launcher. Writes the summary of a job that could not do so itself, because a process was killed or a host failed, unless a
  * process of the job did (train/end_run.c). r: the plan, the run directory and how the job ended; gets the progress. since: start
  * time. */
 void yk_summary_save_lost(const yk_config *c, yk_result *r, time_t since);

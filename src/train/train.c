@@ -148,9 +148,9 @@ static yk_status make_rest(yk__trainer *t)
     if ((st = yk__sort_keys(t)) || (st = yk__lr_search(t)) || (st = create_workers(t)) ||
         (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;
-    /* yk__make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
+    /* yk__make_store() may renumber the keys of the data, which yk__cluster_check() compares */
     const uint64_t hash = !t->plan->alone && t->plan->whole ? yk__parameter_hash(t) : 0;
-    if ((st = yk__cluster_agree(t, hash)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||
+    if ((st = yk__cluster_check(t, hash)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||
         (st = yk__observe(t)))
         return st;
     yk__schedule *s = &t->schedule;

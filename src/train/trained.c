@@ -297,14 +297,14 @@ static bool is_state(const yk_checkpoint_array *a)
     return *a->name && !a->decay;
 }
 
-/* Between an array of a store, with internal ids, and a copy that is indexed by the keys of the data: to the copy (keep), or back. */
-static yk_status copy_array(const yk_checkpoint_array *a, const yk_keymap *keymap, float *copy, bool keep)
+/* Copies between an array of a store, with internal ids, and an array that is indexed by the keys of the data. to_copy: from the store. */
+static yk_status copy_array(const yk_checkpoint_array *a, const yk_keymap *keymap, float *copy, bool to_copy)
 {
-    float *to = keep ? copy : a->data;
+    float *to = to_copy ? copy : a->data;
     if (copy != a->data)
-        memcpy(to, keep ? a->data : copy, a->size * sizeof *to);
+        memcpy(to, to_copy ? a->data : copy, a->size * sizeof *to);
     return keymap && a->group->keyed
-               ? (keep ? yk_keymap_restore : yk_keymap_apply)(keymap, to, a->group->width)
+               ? (to_copy ? yk_keymap_restore : yk_keymap_apply)(keymap, to, a->group->width)
                : YK_OK;
 }
 

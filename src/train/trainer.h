@@ -55,7 +55,7 @@ typedef struct {
     yk_model_shape shape; /* on the chief: of its model, or of the checkpoint that is resumed; dim 0: none */
     uint64_t earlier;     /* on all ranks: steps before this run */
     uint64_t features;    /* on the chief: into which keys are hashed, if no schema says so; 0: not known */
-} yk__start;
+} yk__warm_start;
 
 /* The other processes of a job (cluster.c). */
 typedef struct {
@@ -131,7 +131,7 @@ typedef struct yk__trainer {
 
     /* the run that this one continues */
     yk_progress_state resumed; /* the checkpoint; zero: none */
-    yk__start start;
+    yk__warm_start start;
 
     /* times (base/clock.h) */
     double training_started;

@@ -41,7 +41,7 @@ static uint64_t hashed_features(const yk_model_shape *shape)
 /* own: the checkpoint belongs to this run, or to the job that this process joins. */
 static yk_status read_start(yk__trainer *t, const char *path, bool own)
 {
-    yk__start *s = &t->start;
+    yk__warm_start *s = &t->start;
     yk_checkpoint_info info;
     yk_status st = yk_checkpoint_describe(path, &info);
     t->schema = info.schema;
@@ -67,7 +67,7 @@ static yk_status find_own(const yk_config *c, char **path_out)
     return st;
 }
 
-yk_status yk__start_find(yk__trainer *t)
+yk_status yk__warm_start_find(yk__trainer *t)
 {
     const yk_config *c = t->config;
     const yk_trained *model = t->caller->start;
@@ -153,7 +153,7 @@ static yk_status check_keys(const yk__trainer *t, const yk_model_shape *run, con
 }
 
 /* A cache does not record whether its columns are hashes, but the run that this one starts from may. */
-void yk__start_hashing(const yk__trainer *t, yk_model_shape *shape)
+void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape)
 {
     const yk_trained *model = t->caller->start;
     const yk_model_shape *run = model ? &model->model->shape : &t->start.shape;
@@ -164,7 +164,7 @@ void yk__start_hashing(const yk__trainer *t, yk_model_shape *shape)
     shape->not_hashed = !s->hashed_into && (s->may_have_hashes ? run->not_hashed : s->kind == YK_ROWS_SPARSE);
 }
 
-yk_status yk__start_check(const yk__trainer *t)
+yk_status yk__warm_start_check(const yk__trainer *t)
 {
     const yk_model_shape *run = &t->start.shape;
     const yk_config *c = t->config;
@@ -207,7 +207,7 @@ void yk__parameters_set(const yk_model *m, const yk_local_group *group, yk_local
     yk_local_restore(store, 0);
 }
 
-yk_status yk__start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store)
+yk_status yk__warm_start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store)
 {
     const char *path = t->start.path;
     yk_status st = path ? yk_checkpoint_warm_start(path, t->model, store, t->remap) : YK_OK;
@@ -218,9 +218,9 @@ yk_status yk__start_load(const yk__trainer *t, const yk_local_group *group, yk_l
     return YK_OK;
 }
 
-void yk__start_print(const yk__trainer *t)
+void yk__warm_start_print(const yk__trainer *t)
 {
-    const yk__start *s = &t->start;
+    const yk__warm_start *s = &t->start;
     const size_t dim = t->model->shape.dim, added = dim - s->shape.dim;
     if (!s->path)
         return;
