@@ -25,7 +25,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     try train --model deepfm --data "$clicks" --dry-run
     expect 0
     grep -q '^deepfm: linear + fm 16 name=v + (embed 16 name=v, dense 400, relu,' out
-    grep -Eq '^ 1  fm 16 name=v +1 +32,000 ' out
+    grep -Eq '^1  fm 16 name=v +1 +32,000 ' out
     grep -Eq ' embed 16 name=v +[0-9]+ ' out
     grep -Eq '^FLOPs +per example: ' out
     grep -q '^memory .* gradient 1.5 MB,' out # of the network

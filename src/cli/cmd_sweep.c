@@ -473,8 +473,10 @@ static yk_status train(sweep *s)
             last_saved = yk_now();
         }
     }
-    const yk_status saved = yk_sweep_table_save(&s->plan); /* even after a failure */
-    st = st ? st : saved;
+    char error[1000]; /* the table is saved even after a failure */
+    snprintf(error, sizeof error, "%s", st ? yk_error() : "");
+    const yk_status saved = yk_sweep_table_save(&s->plan);
+    st = st ? yk_fail(st, "%s", error) : saved;
     return st == YK_ESTOP ? YK_OK : st;
 }
 

@@ -93,10 +93,11 @@ static double heartbeat_timeout(const attempt *s)
     return fmax(3.0, s->job->plan.heartbeat_timeout);
 }
 
+/* An agent on this host needs no heartbeats: its channel is closed if the launcher ends. */
 static void send_all(const attempt *s, yk_job_frame_kind kind)
 {
     for (size_t i = 0; i < s->hosts; i++)
-        if (s->agent[i].pid && s->agent[i].greeted)
+        if (s->agent[i].pid && s->agent[i].greeted && (s->agent[i].remote || kind != YK_FRAME_ALIVE))
             yk_channel_send(s->agent[i].channel.out, &(yk_job_frame){.kind = kind});
 }
 
@@ -513,13 +514,15 @@ static void handle_signals(attempt *s, double now)
         kill_all(s);
 }
 
-/* Whether an agent on another host has sent nothing for too long. What it sent while the launcher was stopped or could not print
- * counts. */
+/* Whether an agent has sent nothing for too long. On this host, it is probably only slow. What it sent while the launcher was stopped or
+ * could not print counts. */
 static bool is_silent(const attempt *s, const host_agent *a, double now)
 {
-    const double timeout = a->greeted ? heartbeat_timeout(s) : s->job->plan.startup_timeout;
+    const double limit = s->job->plan.startup_timeout, timeout = !a->remote   ? fmax(60.0, limit)
+                                                                 : a->greeted ? heartbeat_timeout(s)
+                                                                              : limit;
     struct pollfd p = {.fd = a->channel.in, .events = POLLIN};
-    return a->remote && now - a->last_message > timeout && poll(&p, 1, 0) == 0;
+    return now - a->last_message > timeout && poll(&p, 1, 0) == 0;
 }
 
 static void check_time(attempt *s)

@@ -130,6 +130,10 @@ void yk_failure_print_summary(const char *run_dir, time_t since)
     if (!expected || yk_file_open_regular(path, UINT64_MAX, &fd) || fd < 0)
         return;
     FILE *f = fdopen(fd, "r");
+    if (!f) {
+        close(fd);
+        return;
+    }
     if (fstat(fd, &file) == 0 && file.st_mtime >= since)
         while (getline(&line, &cap, f) > 0) {
             line[strcspn(line, "\n")] = '\0';

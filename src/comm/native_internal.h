@@ -43,8 +43,10 @@ typedef struct {
     int32_t segment; /* the descriptor of its memory (native_ring.c); -1: none */
     int32_t port;    /* where it listens; 0: nowhere */
     char address
-        [INET6_ADDRSTRLEN]; /* of its host, as others reach it; "": a Unix socket. Set by the process that accepts it */
+        [48]; /* of its host, as others reach it; "": a Unix socket. Set by the process that accepts it */
 } yk_hello;
+_Static_assert(sizeof(yk_hello) == 80 && sizeof((yk_hello *)0)->address >= INET6_ADDRSTRLEN,
+               "it has no padding");
 
 /* listen_fd: a socket that listens there already, which is closed with the listener; -1: none. */
 yk_status yk_listener_create(const char *address, int listen_fd, const unsigned char *token,

@@ -81,9 +81,9 @@ yk_status yk_assignment_lease(yk_assignment *a, int worker, yk_lease *out)
 /* The oldest lease of a worker; NULL: it has none. */
 static struct yk_leased *held_by(const yk_assignment *a, int worker)
 {
-    for (struct yk_leased *h = a->held; h < a->held + a->nheld; h++)
-        if (h->worker == worker)
-            return h;
+    for (size_t i = 0; i < a->nheld; i++)
+        if (a->held[i].worker == worker)
+            return &a->held[i];
     return NULL;
 }
 

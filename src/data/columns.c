@@ -271,7 +271,7 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
         label_fault(t->schema, name, text, n, out);
     else if (is_decimal(text, n))
         snprintf(out, 400, "%s: %s is too large for a 32-bit float", name, token);
-    else if (t->schema != t->own)
+    else if (t->schema != t->own && !t->source->options.fit)
         snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
                  yk_cell_comma_hint(text, n));
     else

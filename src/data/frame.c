@@ -310,7 +310,11 @@ static yk_status check_used(const frame_source *s)
     for (size_t k = 0; k < s->table.nused; k++) {
         const size_t i = s->table.used[k];
         char name[80];
-        if (i < s->frame->ncolumns && s->frame->type[i].refused)
+        if (i >= s->frame->ncolumns) /* the labels of an array */
+            return yk_fail(YK_EUSAGE,
+                           "frame: %s is not a column of the table: it cannot be carried or used by split-by",
+                           yk_tabular_name(&s->table.tabular, i, name));
+        if (s->frame->type[i].refused)
             return yk_fail(YK_EDATA,
                            "frame: %s: values of the type %s are not supported: convert them to numbers or "
                            "strings, or list the column in ignore",

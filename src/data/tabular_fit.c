@@ -121,8 +121,12 @@ static yk_status read_data(yk_fit *f, const yk_source *s)
     o.fit = f;
     o.carry = NULL;
     o.names = NULL;
-    if (files)
+    o.hash_bits = 0; /* the schema has the number of features */
+    o.features = 0;
+    if (files) { /* they need no labels */
         o.hold_out = (yk_hold_out){0};
+        o.unlabeled = true;
+    }
     yk_status st = copy_spec(&s->parsed, s->ops->name, files, &spec);
     if (!st)
         st = yk__source_create(s->ops, &spec, s->split, &o, &data);

@@ -83,11 +83,11 @@ static double one_cycle_sum(const yk_optim_config *c, double n)
            (n > peak ? half_cosine_sum(c->lr, c->lr * c->lr_decay, n - peak, rest) : 0.0);
 }
 
-/* A constant rate is never reduced. */
+/* All groups count the reductions, also those whose rate is constant. */
 static double reduced_rate(const yk_optim_config *c, double t)
 {
     (void)t;
-    return c->reductions ? c->lr * pow(c->lr_decay, (double)c->reductions) : c->lr;
+    return c->schedule == YK_LR_PLATEAU ? c->lr * pow(c->lr_decay, (double)c->reductions) : c->lr;
 }
 
 /* At the rate of now: the owner of the parameters applies all pending decay before it is reduced. */

@@ -328,10 +328,17 @@ static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *beg
     yk__trainer *t = trainer;
     const int thread = worker - t->plan->first_worker;
     yk_lease next;
-    uint64_t chunk_rows = 0;
+    uint64_t chunk_rows = 0,
+             own = yk_feed_chunk_rows(t->feed) == t->plan->chunk_rows ? t->plan->chunk_rows : 0;
     yk_status st = yk_shards_lease(t->cluster.shards, thread, &next, &chunk_rows);
     if (!st && t->cluster.joined && !t->worker[thread].examples) /* the order of the job's examples */
         st = yk_feed_chunk_rows_set(t->feed, worker, chunk_rows);
+    else if (!st && !t->cluster.joined && next.begin < next.end && chunk_rows != own)
+        return yk_fail(
+            YK_EUSAGE,
+            "the job assigns examples in chunks of %llu, but this process reads them in chunks of %llu; all "
+            "processes must run the same version of yoke on the same data",
+            (unsigned long long)chunk_rows, (unsigned long long)own);
     *epoch = next.epoch;
     *begin = next.begin;
     *end = next.end;
