@@ -79,9 +79,13 @@ typedef struct {
     yk__request *sending;        /* with the current push; NULL: none */
     yk_merger *keys;             /* [threads of the channel] of the parts of `open` */
     yk_merger *united;           /* [servers] with several threads: the keys of all parts, by their owner */
-    const yk_chunk *chunk; /* `open` has some of its batches, and `keys` has indices in it; NULL: keys */
-    yk_mutex lock;         /* of `open` */
-    yk__queue *queue;      /* [servers] */
+    /* instead of `keys`, if `open` has some batches of a chunk; by index in the chunk: */
+    const yk_chunk *chunk;
+    float *squares;    /* sums of squared values; 0: not in these batches */
+    uint32_t *used_at; /* the index among the keys of these batches */
+    size_t squares_cap, used_cap;
+    yk_mutex lock;    /* of `open` */
+    yk__queue *queue; /* [servers] */
 
     /* the step, or round */
     yk__down status; /* of the servers, from the last answer of server 0 */

@@ -3,6 +3,7 @@
  * parts are merged, those of each server separately. */
 #include "store/shards_internal.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,29 +44,47 @@ static yk_status add_batch(yk__part *p, const yk_batch *b)
     return YK_OK;
 }
 
-/* Copies the rows of a batch. Until the keys are found, index[] are the slots in `m` of the keys, or of their indices in a chunk. */
-static yk_status add_sparse(yk__part *p, yk_merger *m, const yk_batch *b, uint32_t bias_key)
+/* Some batches of a chunk: counts its keys in c->squares. */
+static yk_status begin_part(yk__channel *c, const yk_chunk *chunk, size_t examples)
+{
+    if (c->chunk != chunk) {
+        if (YK_RESERVE(c->squares, c->squares_cap, chunk->nkeys, "the keys of a batch") ||
+            YK_RESERVE(c->used_at, c->used_cap, chunk->nkeys, "the keys of a batch"))
+            return YK_ESYSTEM;
+        memset(c->squares, 0, chunk->nkeys * sizeof *c->squares);
+        c->chunk = chunk;
+    }
+    if (chunk->bias != UINT32_MAX)
+        c->squares[chunk->bias] += (float)examples;
+    return YK_OK;
+}
+
+/* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
+static yk_status add_sparse(yk_shards *s, yk__channel *c, yk__part *p, yk_merger *m, const yk_batch *b,
+                            const yk_chunk *chunk)
 {
     yk_rows *w = &p->copied;
     size_t row = w->n;
     yk_status st = yk_rows_append_picked(w, b->rows, b->pick, b->n);
-    if (st || (st = add_batch(p, b)) || (st = yk_merger_grow(m, 1)))
+    if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(c, chunk, b->n) : yk_merger_grow(m, 1)))
         return st;
-    if (bias_key != UINT32_MAX) {
+    if (!chunk && s->config.bias_key != UINT32_MAX) {
         uint32_t bias;
-        yk_merger_slots(m, &bias_key, 1, &bias);
+        yk_merger_slots(m, &s->config.bias_key, 1, &bias);
         m->value[bias] += (float)b->n;
     }
     for (; row < w->n; row++) {
         const uint64_t begin = w->start[row], end = w->start[row + 1];
         p->pick[row] = (uint32_t)row;
         /* most keys are in several rows: a table for all entries would not fit into a cache */
-        if ((st = yk_merger_grow(m, end - begin)))
+        if (!chunk && (st = yk_merger_grow(m, end - begin)))
             return st;
-        yk_merger_slots(m, w->index + begin, end - begin, w->index + begin);
+        if (!chunk)
+            yk_merger_slots(m, w->index + begin, end - begin, w->index + begin);
+        float *squares = chunk ? c->squares : m->value;
         for (uint64_t e = begin; e < end; e++) {
             const float x = yk_rows_value(w, e);
-            m->value[w->index[e]] += x * x;
+            squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
         }
     }
     return YK_OK;
@@ -104,12 +123,9 @@ yk_status yk__shards_add(yk_shards *s, int thread, const yk_batch *batch, const 
     yk_status st = YK_OK;
     if (!s->owners[0].n) {
         p->batches = 1; /* nothing is remapped */
-    } else if (chunk && whole) {
-        st = add_chunk(p, chunk, batch);
     } else {
-        if (chunk)
-            c->chunk = chunk;
-        st = add_sparse(p, &c->keys[number], batch, chunk ? chunk->bias : s->config.bias_key);
+        st =
+            chunk && whole ? add_chunk(p, chunk, batch) : add_sparse(s, c, p, &c->keys[number], batch, chunk);
     }
     if (!st)
         yk__shards_count_batch(s, a, thread, cursor);
@@ -130,15 +146,28 @@ yk_batch yk__shards_batch(const yk__channel *c, int thread, size_t i)
                       .bias = p->whole ? p->whole->bias : p->bias};
 }
 
-/* The keys of these indices in a chunk. */
-static void find_chunk_keys(const yk_chunk *chunk, yk_merger *m, uint32_t servers)
+/* The keys of a chunk that the copied rows have, in the order of the chunk. */
+static yk_status keys_of_part(yk_shards *s, yk__channel *c, yk_chunk *found)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        uint32_t k = 0;
-        while (m->key[i] >= chunk->begin[k + 1])
-            k++;
-        m->key[i] = (uint32_t)yk__key_of(chunk->row[m->key[i]], k, servers);
+    const yk_chunk *chunk = c->chunk;
+    const size_t servers = (size_t)s->owners[0].n;
+    if (yk__chunk_reserve(found, chunk->nkeys, s->owners[0].n))
+        return YK_ESYSTEM;
+    uint32_t n = 0;
+    for (size_t k = 0; k < servers; k++) {
+        found->begin[k] = n;
+        for (uint32_t i = chunk->begin[k]; i < chunk->begin[k + 1]; i++) {
+            c->used_at[i] = n;
+            found->row[n] = chunk->row[i];
+            found->squares[n] = c->squares[i];
+            found->squares_sum += (double)c->squares[i];
+            n += c->squares[i] > 0.0f;
+        }
     }
+    found->begin[servers] = found->nkeys = n;
+    found->bias = chunk->bias == UINT32_MAX ? UINT32_MAX : c->used_at[chunk->bias];
+    c->chunk = NULL;
+    return YK_OK;
 }
 
 /* Remaps index[] of the copied rows. */
@@ -155,15 +184,15 @@ static yk_status sort_part(yk_shards *s, yk__channel *c, yk__part *p, yk_merger 
 {
     if (!p->batches || p->whole)
         return YK_OK;
-    if (c->chunk)
-        find_chunk_keys(c->chunk, m, (uint32_t)s->owners[0].n);
-    yk_status st = yk__chunk_sort(&p->part_keys, m, NULL, s->owners[0].n, s->config.bias_key);
+    const uint32_t *number = c->chunk ? c->used_at : m->key;
+    yk_status st = c->chunk ? keys_of_part(s, c, &p->part_keys)
+                            : yk__chunk_sort(&p->part_keys, m, NULL, s->owners[0].n, s->config.bias_key);
     if (st)
         return st;
     p->part_keys.entries = p->copied.start[p->copied.n];
     p->bias = p->part_keys.bias;
     if (only)
-        remap(p, m->key, p->part_keys.nkeys);
+        remap(p, number, p->part_keys.nkeys);
     return YK_RESERVE(p->at, p->at_cap, only ? 1 : p->part_keys.nkeys + 1, "the keys of a batch") ? YK_ESYSTEM
                                                                                                   : YK_OK;
 }
