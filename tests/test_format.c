@@ -41,7 +41,7 @@ static void assert_reads(const uint8_t *expected, size_t n, uint64_t begin)
     for (;;) {
         const uint8_t *p;
         size_t have;
-        assert_int_equal(yk_input_offset(in), at);
+        assert_int_equal(in->offset, at);
         assert_int_equal(yk_input_peek(in, want, &p, &have), YK_OK);
         if (have == 0)
             break;
@@ -105,7 +105,7 @@ static yk_status read_through(uint64_t *offset_out)
         return st;
     while (!(st = yk_input_peek(in, 1, &p, &have)) && have)
         yk_input_skip(in, have);
-    *offset_out = yk_input_offset(in);
+    *offset_out = in->offset;
     yk_input_free(in);
     return st;
 }
@@ -174,7 +174,7 @@ static void input_returns_lines(void **state)
     data[TEXT_BYTES - 2] = '\n';
     put(path, data, TEXT_BYTES);
     assert_int_equal(yk_input_open(path, 0, &in), YK_OK);
-    yk_input_expect(in, 1000);
+    in->expected = 1000;
     assert_int_equal(yk_input_line(in, false, &line, &n, &spanned), YK_OK);
     assert_int_equal(n, TEXT_BYTES - 2);
     assert_memory_equal(line, data, n);
@@ -293,7 +293,7 @@ static void tfrecord_headers_in_data(void **state)
     assert_int_equal(yk_input_open(path, 1, &in), YK_OK);
     assert_int_equal(yk_tfr_resync(in, UINT64_MAX, &found), YK_OK);
     assert_true(found);
-    assert_int_equal(yk_input_offset(in), sizeof data + YK_TFR_FRAME);
+    assert_int_equal(in->offset, sizeof data + YK_TFR_FRAME);
     yk_input_free(in);
 }
 
@@ -317,7 +317,7 @@ static void tfrecord_resyncs_from_anywhere(void **state)
         assert_int_equal(yk_input_open(path, at, &in), YK_OK);
         assert_int_equal(yk_tfr_resync(in, offset[next] + 1, &found), YK_OK);
         assert_true(found);
-        assert_int_equal(yk_input_offset(in), offset[next]);
+        assert_int_equal(in->offset, offset[next]);
         yk_input_free(in);
     }
 }

@@ -26,8 +26,7 @@ typedef struct {
 
 /* Wraps next() of a source. A process runs one command, which reads one source. */
 static struct {
-    yk_source_ops ops; /* those of the source, with another next() */
-    yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+    yk_next *next;
     const char *doing; /* "reading" */
     uint64_t examples;
     size_t block;
@@ -93,13 +92,11 @@ static yk_status open_watched(const arguments *a, int passes, bool inspects, yk_
         yk_source_free(s);
         return yk_fail(YK_EUSAGE, "%s: this data has no test set; leave out --split test", a->spec);
     }
-    watch.ops = *s->ops;
-    watch.next = s->ops->next;
-    watch.ops.next = next_watched;
+    watch.next = s->next;
+    s->next = next_watched;
     watch.pass = 1;
     watch.passes = passes;
     watch.shown = yk_now() + 0.3; /* a short command needs no progress line */
-    s->ops = &watch.ops;
     *out = s;
     return YK_OK;
 }

@@ -105,7 +105,6 @@ const yk_source_ops yk__cache_source = {
     .options = "features fields nfields",
     .usage = "cache:FILE",
     .source_size = sizeof(cache),
-    .reader_size = sizeof(yk_reader),
     .open = cache_open,
     .free = cache_free,
     .next = yk__cached_next,

@@ -159,11 +159,11 @@ static size_t add_cells(yk__cells *c, yk_row *w, size_t i)
         if (!add_other(w, &t->tabular, &c->cell[other[k]], i))
             return other[k];
     if (t->labels)
-        w->label = t->labels[c->row + i];
+        w->of.label = t->labels[c->row + i];
     if (t->weights)
-        w->weight = t->weights[c->row + i];
+        w->of.weight = t->weights[c->row + i];
     if (t->targets)
-        w->target = t->targets[c->row + i];
+        w->of.target = t->targets[c->row + i];
     return t->nused;
 }
 

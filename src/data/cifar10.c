@@ -73,8 +73,8 @@ static yk_status broken(cifar_reader *r, yk_status st, uint64_t at, size_t have)
     yk_source *s = r->base.source;
     r->ended = true;
     if (st == YK_EDATA)
-        return yk_source_bad(s, r->base.range->path, at / RECORD + 1, yk_input_offset(r->base.in), "%s",
-                             yk_input_reason(r->base.in));
+        return yk_source_bad(s, r->base.range->path, at / RECORD + 1, r->base.in->offset, "%s",
+                             r->base.in->reason);
     if (st)
         return st;
     return yk_source_bad(s, r->base.range->path, at / RECORD + 1, at,
@@ -91,7 +91,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     while (got < max && !r->ended && !st) {
         const uint8_t *p;
         size_t have;
-        uint64_t at = yk_input_offset(r->base.in);
+        uint64_t at = r->base.in->offset;
         if (at >= r->base.range->end)
             break;
         st = yk_input_peek(r->base.in, RECORD, &p, &have);
@@ -116,12 +116,13 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     return st;
 }
 
-static yk_status cifar_count(yk_reader *reader, uint64_t *out)
+/* The number of rows is known, unless the file is compressed. */
+static yk_status cifar_reader_open(yk_reader *r)
 {
-    const yk_file_block *b = ((const cifar_reader *)reader)->base.range;
-    *out =
-        b->end == UINT64_MAX || reader->source->options.skip_bad ? UINT64_MAX : (b->end - b->begin) / RECORD;
-    return YK_OK;
+    const yk_status st = yk__file_reader_open(r);
+    if (!st && r->range->end != UINT64_MAX)
+        r->end = (r->range->end - r->range->begin) / RECORD;
+    return st;
 }
 
 /* 0: not known, because a file is compressed or incomplete. */
@@ -159,11 +160,9 @@ const yk_source_ops yk__cifar10_source = {
     .name = "cifar10",
     .usage = "cifar10:DIRECTORY",
     .options = "",
-    .source_size = sizeof(yk_source),
     .reader_size = sizeof(cifar_reader),
     .open = cifar_open,
-    .reader_open = yk__file_reader_open,
+    .reader_open = cifar_reader_open,
     .next = cifar_next,
-    .count = cifar_count,
     .two_sets = true,
 };

@@ -161,9 +161,9 @@ static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *ou
 static bool put_number(yk_row *w, const yk_schema_column *c, double v)
 {
     if (c->role == YK_COLUMN_LABEL)
-        w->target = (float)v;
+        w->of.target = (float)v;
     else
-        w->weight = (float)v;
+        w->of.weight = (float)v;
     return isfinite((float)v) && (c->role == YK_COLUMN_LABEL || v >= 0.0);
 }
 
@@ -179,7 +179,7 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
     if (is_number(t, c))
         return n && yk_cell_number_of(c, text, n, &v) && put_number(w, c, v);
     if (c->role == YK_COLUMN_LABEL)
-        return class_of_text(t, text, n, &w->label);
+        return class_of_text(t, text, n, &w->of.label);
     if (!yk_is_feature(c) || yk_cell_missing(s, text, n, c->role == YK_COLUMN_NUMERIC))
         return true;
     if (c->role == YK_COLUMN_NUMERIC)
@@ -203,7 +203,7 @@ bool yk_row_number(yk_row *w, yk_tabular *t, const yk_schema_column *c, double v
     if (is_number(t, c))
         return put_number(w, c, v);
     if (c->role == YK_COLUMN_LABEL && !t->schema->classes.n)
-        return class_of_number(t, v, &w->label);
+        return class_of_number(t, v, &w->of.label);
     if (!isnan(v))
         yk_number_shortest(v, text, sizeof text);
     return yk_row_text(w, t, c, text, strlen(text));

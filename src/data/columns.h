@@ -109,9 +109,7 @@ typedef struct {
     float *dense;    /* NULL: sparse */
     uint64_t *hash;  /* categories that still have to be sorted */
     size_t hashes;
-    int32_t label;
-    float weight;
-    float target;       /* regression: the label */
+    yk__label of;
     atomic_uchar *seen; /* yk_tabular.seen; NULL: not recorded */
 } yk_row;
 
@@ -140,8 +138,7 @@ static inline yk_status yk_row_begin(yk_row *w, const yk_schema *s, bool fields,
     if (!st && dense)
         memset(w->dense, 0, rows->dim * sizeof *w->dense);
     w->n = w->hashes = 0;
-    w->label = 0;
-    w->weight = 1.0f;
+    w->of = (yk__label){.weight = 1.0f};
     return st;
 }
 
@@ -153,10 +150,7 @@ static inline yk_status yk_row_end(yk_row *w, const yk_schema *s, bool numbers, 
         w->n += yk__sort_hashes(w->hash, w->hashes, s->features - s->numeric, (uint32_t)s->numeric,
                                 w->index + w->n);
     }
-    yk_status st = yk_rows_commit(rows, w->n, w->label);
-    if (!st && (rows->weight || w->weight != 1.0f))
-        st = yk_rows_set_weight(rows, w->weight);
-    return st || !numbers ? st : yk_rows_set_target(rows, w->target);
+    return yk__commit(rows, w->n, &w->of, numbers);
 }
 
 /* A category, by its hash; 0: missing. */

@@ -213,8 +213,7 @@ static void name_last(const criteo *s, const entries *e, int i, const char *text
                     (size_t)length, '=', text, n);
 }
 
-static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
-                            bool *added_out)
+static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows)
 {
     const criteo *s = (const criteo *)r->base.source;
     const char *p = line, *end = line + length;
@@ -255,15 +254,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     }
     if (p != end)
         return bad_field(r, line, end, p, FIELDS);
-    yk_status st = put_row(s, &e, labeled ? line[0] - '0' : 0, rows);
-    *added_out = !st;
-    return st;
-}
-
-static bool is_row(const yk_text_reader *r, const char *line, size_t length)
-{
-    (void)r, (void)line, (void)length;
-    return true;
+    return put_row(s, &e, labeled ? line[0] - '0' : 0, rows);
 }
 
 static yk_status criteo_open(yk_source *source)
@@ -291,5 +282,8 @@ static yk_status criteo_open(yk_source *source)
     return yk__text_open(source);
 }
 
-const yk_source_ops yk__criteo_source =
-    YK__TEXT_SOURCE("criteo", "bits features fields numeric", criteo, criteo_open, parse_line, is_row);
+const yk_source_ops yk__criteo_source = {.name = "criteo",
+                                         .options = "bits features fields numeric",
+                                         .source_size = sizeof(criteo),
+                                         .open = criteo_open,
+                                         .parse = parse_line};

@@ -179,8 +179,7 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
                 YK_EDATA,
                 "%s: the header has '%s' where the first file has %s; all files need the same columns, "
                 "or header=0 if they have no header",
-                yk_input_path(r->base.in), yk__text_show(f->text, f->n, token),
-                yk_tabular_name(&s->table, i, name));
+                r->base.in->path, yk__text_show(f->text, f->n, token), yk_tabular_name(&s->table, i, name));
     }
     return count_columns(r, line, end) == own->ncolumns ? YK_OK
                                                         : bad_line(r, line, end, line, 0, YK__CSV_FIELD);
@@ -200,13 +199,10 @@ static yk_status keep_cells(yk__csv_reader *r, const char *line, const char *end
     return st;
 }
 
-static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
-                            bool *added_out)
+static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows)
 {
     const yk__csv *s = (const yk__csv *)r->base.source;
-    if (r->offset == 0 && s->table.own->header)
-        return check_header(r, line, line + length);
-    if (length == 0 || !in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
+    if (!in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
         return YK_OK;
     yk_row w = {.hash = ((yk__csv_reader *)r)->hash, .seen = s->table.seen};
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
@@ -216,15 +212,13 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         return r->status;
     if (yk_tabular_keeps(&s->table) && (st = keep_cells((yk__csv_reader *)r, line, line + length)))
         return st;
-    st = yk_row_end(&w, s->table.schema, s->base.options.numbers, rows);
-    *added_out = !st;
-    return st;
+    return yk_row_end(&w, s->table.schema, s->base.options.numbers, rows);
 }
 
-static bool is_row(const yk_text_reader *r, const char *line, size_t length)
+static bool is_row(const char *line, size_t length)
 {
     (void)line;
-    return length && !(r->offset == 0 && ((const yk__csv *)r->base.source)->table.own->header);
+    return length;
 }
 
 /* ---- the source */
@@ -236,11 +230,16 @@ static void csv_free(yk_source *source)
 
 static yk_status csv_reader_open(yk_reader *reader)
 {
-    const size_t n = ((const yk__csv *)reader->source)->table.schema->categories + 1;
+    const yk_tabular *t = &((const yk__csv *)reader->source)->table;
+    const size_t n = t->schema->categories + 1;
     yk__csv_reader *r = (yk__csv_reader *)reader;
+    const char *line = NULL;
+    size_t length;
     if (!(r->hash = malloc(n * sizeof *r->hash)))
         return yk_fail_memory(n * sizeof *r->hash, "hashes of a row");
-    return yk__text_reader_open(reader);
+    const yk_status st =
+        t->own->header && !reader->range->begin ? yk__text_line(&r->text, &line, &length) : YK_OK;
+    return st || !line ? st : check_header(&r->text, line, line + length);
 }
 
 static void csv_reader_close(yk_reader *reader)
@@ -252,10 +251,8 @@ static void csv_reader_close(yk_reader *reader)
 
 const yk_source_ops yk__csv_source = {
     .name = "csv",
-    .usage = "csv:FILES",
     .options = YK__CSV_KEYS,
     .record = "line",
-    .is_text = true,
     .has_columns = true,
     .source_size = sizeof(yk__csv),
     .reader_size = sizeof(yk__csv_reader),
@@ -263,8 +260,6 @@ const yk_source_ops yk__csv_source = {
     .free = csv_free,
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
-    .next = yk__text_next,
     .parse = parse_line,
     .is_row = is_row,
-    .count = yk__text_count,
 };

@@ -328,9 +328,8 @@ yk_status yk_files_unchanged(const yk_files *f, size_t file, const yk_input *in)
     struct stat s;
     if (!f->state)
         return YK_OK;
-    yk_status st = yk_input_stat(in, &s);
-    if (st)
-        return st;
+    if (fstat(in->fd, &s))
+        return yk_fail(YK_EDATA, "%s: cannot read: %s", f->path[file], strerror(errno));
     const char *what = yk_file_difference(&f->state[file], &s);
     if (!what)
         return YK_OK;

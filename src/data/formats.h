@@ -31,12 +31,26 @@ uint32_t yk__spec_nfields(yk_source *s);
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
                             const yk_source_options *o, yk_source **out);
 
+/* The label of a row, and its weight. */
+typedef struct {
+    int32_t label;
+    float target, weight; /* target: the label as a number */
+} yk__label;
+
+/* Adds the reserved row (yk_rows_commit()). numbers: its label is the target. */
+static inline yk_status yk__commit(yk_rows *rows, size_t entries, const yk__label *of, bool numbers)
+{
+    yk_status st = yk_rows_commit(rows, entries, of->label);
+    if (!st && (rows->weight || of->weight != 1.0f))
+        st = yk_rows_set_weight(rows, of->weight);
+    return st || !numbers ? st : yk_rows_set_target(rows, of->target);
+}
+
 /* source.c: a reader of all rows of a block, in the part or not; its next rows. */
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out);
-typedef yk_status yk__next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-yk__next yk__reader_next;
+yk_next yk__reader_next;
 /* Visits the rows of a reader, a few thousand at a time. */
-yk_status yk__reader_each(yk_reader *r, yk__next *next, yk_visitor *visit, void *context);
+yk_status yk__reader_each(yk_reader *r, yk_next *next, yk_visitor *visit, void *context);
 
 /* split.c: divides the part of a spec. */
 yk_status yk__split_hold_out(const yk_spec *spec, const yk_hold_out *h, yk_split_range *part);

@@ -378,7 +378,6 @@ static void frame_free(yk_source *source)
 
 static const yk_source_ops frame_ops = {
     .name = "frame",
-    .usage = "a frame",
     .options = "split-by " YK_FRAME_KEYS,
     .record = "row",
     .by_number = true,

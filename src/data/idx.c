@@ -210,7 +210,6 @@ const yk_source_ops yk__idx_source = {
     .usage = "idx:DIRECTORY",
     .options = "labels",
     .source_size = sizeof(idx_source),
-    .reader_size = sizeof(yk_reader),
     .open = idx_open,
     .free = idx_free,
     .next = yk__cached_next,

@@ -44,12 +44,6 @@ static bool is_blank(char c)
 
 /* The parsers return what follows the part that they read, or NULL if it is bad, with the status of the line in r->status. */
 
-/* The label of a line, and its weight. */
-typedef struct {
-    int32_t label;
-    float target, weight;
-} labeled;
-
 static bool at_end(const char *p, const char *end)
 {
     return p == end || is_blank(*p) || *p == '#';
@@ -65,7 +59,7 @@ static const char *parse_weight(const char *p, const char *end, float *out)
 }
 
 /* The label must also be consistent with the labels seen so far. */
-static const char *parse_label(yk_text_reader *r, const char *p, const char *end, labeled *out)
+static const char *parse_label(yk_text_reader *r, const char *p, const char *end, yk__label *out)
 {
     libsvm *s = (libsvm *)r->base.source;
     char token[48];
@@ -194,25 +188,21 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     return after;
 }
 
-static bool is_row(const yk_text_reader *r, const char *p, size_t length)
+static bool is_row(const char *p, size_t length)
 {
-    (void)r;
     const char *end = p + length;
     while (is_blank(*p))
         p++;
     return p != end && *p != '#';
 }
 
-static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
-                            bool *added_out)
+static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows)
 {
     const libsvm *s = (const libsvm *)r->base.source;
     const char *p = line, *end = line + length;
     while (is_blank(*p))
         p++;
-    if (p == end || *p == '#')
-        return YK_OK;
-    labeled first = {.weight = 1.0f};
+    yk__label first = {.weight = 1.0f};
     if (has_label(s, p, end) && !(p = parse_label(r, p, end, &first)))
         return r->status;
     uint32_t *index;
@@ -237,16 +227,10 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
             return r->status;
         n++;
     }
-    st = yk_rows_commit(rows, n, first.label);
-    if (!st && s->weights)
-        st = yk_rows_set_weight(rows, first.weight);
-    if (!st && s->base.options.numbers)
-        st = yk_rows_set_target(rows, first.target);
-    if (!st && r->base.source->by_position &&
-        (st = yk_positions_number_last(r->base.source->positions, rows)) == YK_EDATA)
-        return yk__text_bad(r, line, "%s (?fields=position)", yk_error());
-    *added_out = !st;
-    return st;
+    st = yk__commit(rows, n, &first, s->base.options.numbers);
+    if (!st && s->base.by_position)
+        st = yk_positions_number_last(s->base.positions, rows);
+    return st == YK_EDATA ? yk__text_bad(r, line, "%s (?fields=position)", yk_error()) : st;
 }
 
 static yk_status libsvm_open(yk_source *source)
@@ -274,7 +258,15 @@ static yk_status libffm_open(yk_source *source)
     return libsvm_open(source);
 }
 
-const yk_source_ops yk__libsvm_source = YK__TEXT_SOURCE("libsvm", "base bits features fields nfields weight",
-                                                        libsvm, libsvm_open, parse_line, is_row);
-const yk_source_ops yk__libffm_source =
-    YK__TEXT_SOURCE("libffm", "base bits features nfields weight", libsvm, libffm_open, parse_line, is_row);
+const yk_source_ops yk__libsvm_source = {.name = "libsvm",
+                                         .options = "base bits features fields nfields weight",
+                                         .source_size = sizeof(libsvm),
+                                         .open = libsvm_open,
+                                         .parse = parse_line,
+                                         .is_row = is_row};
+const yk_source_ops yk__libffm_source = {.name = "libffm",
+                                         .options = "base bits features nfields weight",
+                                         .source_size = sizeof(libsvm),
+                                         .open = libffm_open,
+                                         .parse = parse_line,
+                                         .is_row = is_row};

@@ -266,10 +266,8 @@ yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_
         memcpy(field, from->field + from->start[r], n * sizeof *field);
     if (from->value)
         memcpy(value, from->value + from->start[r], n * sizeof *value);
-    st = yk_rows_commit(rows, n, from->label[r]);
-    if (!st && from->weight)
-        st = yk_rows_set_weight(rows, from->weight[r]);
-    return st || !from->target ? st : yk_rows_set_target(rows, from->target[r]);
+    const yk__label of = {from->label[r], yk_rows_target(from, r), yk_rows_weight(from, r)};
+    return yk__commit(rows, n, &of, from->target);
 }
 
 static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
@@ -331,12 +329,8 @@ static yk_status memory_open(yk_source *source)
     return m->key ? make_key_space(s) : YK_OK;
 }
 
-static const yk_source_ops memory_ops = {.name = "memory",
-                                         .usage = "memory",
-                                         .source_size = sizeof(memory_source),
-                                         .reader_size = sizeof(yk_reader),
-                                         .open = memory_open,
-                                         .next = next};
+static const yk_source_ops memory_ops = {
+    .name = "memory", .source_size = sizeof(memory_source), .open = memory_open, .next = next};
 
 yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_options *options, yk_source **out)
 {

@@ -206,7 +206,6 @@ static void parquet_free(yk_source *source)
 
 const yk_source_ops yk__parquet_source = {
     .name = "parquet",
-    .usage = "parquet:FILES",
     .options = "split-by " YK_TABULAR_KEYS,
     .record = "row",
     .by_number = true,

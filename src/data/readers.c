@@ -14,7 +14,7 @@ yk_status yk__file_reader_open(yk_reader *r)
     yk_status st = yk_input_open(r->range->path, r->range->begin, &r->in);
     if (st)
         return st;
-    yk_input_expect(r->in, r->range->end);
+    r->in->expected = r->range->end;
     return yk_files_unchanged(&r->source->files, r->range->file, r->in);
 }
 

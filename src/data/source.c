@@ -38,8 +38,10 @@ static const char *known_formats(bool text_only, char *text, size_t size)
 {
     size_t n = 0;
     for (size_t i = 0; i < NFORMATS && n < size; i++)
-        if (formats[i]->is_text || !text_only)
-            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", formats[i]->usage);
+        if (formats[i]->parse || !text_only)
+            n += (size_t)snprintf(text + n, size - n, "%s%s%s", n ? ", " : "",
+                                  formats[i]->usage ? formats[i]->usage : formats[i]->name,
+                                  formats[i]->usage ? "" : ":FILES");
     return text;
 }
 
@@ -125,7 +127,7 @@ static yk_status detect_file(const char *path, const char **name_out)
         if (!*name_out && yk__has_suffix(path, vw))
             *name_out = "vw";
         if (have == 0)
-            st = yk_fail(YK_EDATA, "%s: is empty", yk_input_path(in));
+            st = yk_fail(YK_EDATA, "%s: is empty", in->path);
         else if (!*name_out)
             st = yk_fail(YK_EDATA, "%s: cannot detect the format from the content; specify it: %s", path,
                          known_formats(false, known, sizeof known));
@@ -177,7 +179,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     if (i == NFORMATS)
         return yk_fail(YK_EUSAGE, "%s: unknown data format %s; use one of: %s", spec->text, name,
                        known_formats(false, known, sizeof known));
-    if (!formats[i]->is_text && !strcmp(spec->where, YK_STDIN))
+    if (!formats[i]->parse && !strcmp(spec->where, YK_STDIN))
         return yk_fail(YK_EUSAGE,
                        "%s: standard input (-) is only for text formats (%s); a file named - is ./-",
                        spec->text, known_formats(true, known, sizeof known));
@@ -190,10 +192,11 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     if (o->carry && !ops->has_columns && !o->inspects)
         return yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s",
                        spec->text ? spec->text : ops->name, ops->name, o->carry);
-    yk_source *s = calloc(1, ops->source_size);
+    yk_source *s = calloc(1, ops->source_size ? ops->source_size : sizeof *s);
     if (!s)
         return yk_fail_memory(ops->source_size, "a data source");
     s->ops = ops;
+    s->next = ops->parse ? yk__text_next : ops->next;
     s->fields = 1;
     s->options = *o;
     s->split = split;
@@ -266,12 +269,15 @@ void yk_source_free(yk_source *s)
 
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out)
 {
-    yk_reader *r = calloc(1, s->ops->reader_size);
+    const size_t least = s->ops->parse ? sizeof(yk_text_reader) : sizeof(yk_reader);
+    yk_reader *r = calloc(1, s->ops->reader_size ? s->ops->reader_size : least);
     if (!r)
         return yk_fail_memory(s->ops->reader_size, "a reader");
     *r = (yk_reader){.source = s, .block = block, .at = block * s->block_rows};
     r->end = s->rows - r->at < s->block_rows ? s->rows : r->at + s->block_rows;
-    yk_status st = s->ops->reader_open ? s->ops->reader_open(r) : YK_OK;
+    yk_status st = s->ops->parse ? yk__text_reader_open(r) : YK_OK;
+    if (!st && s->ops->reader_open)
+        st = s->ops->reader_open(r);
     if (st)
         yk_reader_free(r);
     else
@@ -293,7 +299,7 @@ yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
 yk_status yk__reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
 {
     r->ncells = r->texts.n = 0;
-    const yk_status st = r->source->ops->next(r, rows, max, got_out);
+    const yk_status st = r->source->next(r, rows, max, got_out);
     return st ? st : r->texts.status;
 }
 
@@ -330,7 +336,7 @@ void yk_reader_free(yk_reader *r)
 }
 
 /* Each block has its own rows, so that values other than 1 in one block do not make the next one store values. */
-yk_status yk__reader_each(yk_reader *r, yk__next *next, yk_visitor *visit, void *context)
+yk_status yk__reader_each(yk_reader *r, yk_next *next, yk_visitor *visit, void *context)
 {
     enum { ROWS_CHUNK = 4096 };
     const yk_source *s = r->source;

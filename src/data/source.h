@@ -81,38 +81,37 @@ typedef struct {
     yk_positions *positions;
 } yk_source_options;
 
+typedef yk_status yk_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+
 /* A format. Its sources embed yk_source as their first member, its readers yk_reader; other members start as zeros. Functions
  * marked with * may be NULL. free() and reader_close() are also called after a failed open. */
 typedef struct {
-    const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
+    const char *name, *usage;        /* "tfrecord"; * "tfrecord:FILES" */
     const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
     const char *record;              /* * word for a record in messages; NULL: "record" */
-    bool is_text;                    /* can be read from standard input */
     bool two_sets;                   /* may have a test set of its own */
     bool by_number;                  /* records are identified by their numbers: offsets are those of pages */
     bool has_columns;                /* open() sets ncarry: readers have the texts of columns */
     bool has_paths;                  /* the same for one text, the file of an example */
-    size_t source_size, reader_size; /* bytes */
+    size_t source_size, reader_size; /* * bytes; 0: those of yk_source and yk_reader, or of yk_text_reader */
     yk_status (*open)(yk_source *s);
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
     yk_status (*reader_open)(yk_reader *r); /* * */
     void (*reader_close)(yk_reader *r);     /* * */
     /* * At the end of a block: YK_EDATA if the file has changed; not needed for yk_reader.in. */
     yk_status (*reader_check)(const yk_reader *r);
-    yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-    /* * Text (text.h): adds the example of the line to rows, or nothing (a comment, a bad record that is skipped). */
-    yk_status (*parse)(struct yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
-                       bool *added_out);
-    /* * Text: whether parse() adds a row if the line is not bad, for counting rows; NULL: they must be parsed. */
-    bool (*is_row)(const struct yk_text_reader *r, const char *line, size_t length);
-    /* * The rows of the reader's block, without parsing them; UINT64_MAX: they must be read. The reader is not used afterwards,
-     * unless it must be. Not needed with block_rows, or if reader_open() sets at and end. */
-    yk_status (*count)(yk_reader *r, uint64_t *out);
+    yk_next *next; /* not for text */
+    /* * Text (text.h), which can also be read from standard input: adds the example of the line to rows, or nothing (a bad record that
+     * is skipped). */
+    yk_status (*parse)(struct yk_text_reader *r, const char *line, size_t length, yk_rows *rows);
+    bool (*is_row)(const char *line,
+                   size_t length);           /* * Text: neither empty nor a comment; NULL: all lines are */
     yk_status (*verify)(const yk_source *s); /* * checks more than open() does */
 } yk_source_ops;
 
 struct yk_source {
     const yk_source_ops *ops;
+    yk_next *next;             /* that of the format */
     yk_source_options options; /* texts are valid until it is open */
     yk_split split;
     const char *spec; /* as given; memory: its name */
@@ -199,7 +198,7 @@ const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k);
 /* For messages about yk_source.once. */
 static inline const char *yk_source_once_name(const yk_source *s)
 {
-    return s->ops->is_text ? "standard input" : "the stream";
+    return s->ops->parse ? "standard input" : "the stream";
 }
 
 /* For formats: a hashed feature with its name. */

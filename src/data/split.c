@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/team.h"
-#include "data/formats.h"
+#include "data/text.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ static yk_status count_blocks(void *context, int me)
 {
     (void)me;
     counting *c = context;
-    const yk_source_ops *ops = c->source->ops;
+    const bool skips = c->source->options.skip_bad; /* only reading finds bad rows */
     yk_status st = YK_OK;
     size_t b;
     while (!st && (b = atomic_fetch_add(&c->next, 1)) < c->end) {
@@ -95,9 +95,9 @@ static yk_status count_blocks(void *context, int me)
         uint64_t n = UINT64_MAX;
         if ((st = yk__reader_open(c->source, b, &r)))
             break;
-        if (ops->count)
-            st = ops->count(r, &n);
-        else if (r->at < r->end && !c->source->options.skip_bad)
+        if (c->source->ops->parse && !skips)
+            st = yk__text_count(r, &n);
+        else if (r->at < r->end && !skips)
             n = r->end - r->at;
         if (!st && n == UINT64_MAX) {
             n = 0;

@@ -62,7 +62,6 @@ const yk_source_ops yk__synth_source = {
     .name = "synth",
     .usage = "synth:digits, synth:ctr, synth:images",
     .source_size = sizeof(yk_synth),
-    .reader_size = sizeof(yk_reader),
     .open = synth_open,
     .free = synth_free,
     .next = synth_next,

@@ -349,7 +349,7 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows)
         return st;
     if (s->numeric + s->categories == 0)
         return yk_fail(YK_EDATA, "%s: no column is left besides the label%s", t->source->spec,
-                       t->source->ops->is_text ? "; if the delimiter is wrong, set it with delimiter=" : "");
+                       t->source->ops->parse ? "; if the delimiter is wrong, set it with delimiter=" : "");
     if (yk_schema_hashes(s) && !s->features)
         s->features = default_features(t, rows);
     if (yk_schema_hashes(s) && s->features <= s->numeric)
@@ -364,7 +364,7 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows)
         return yk_fail(YK_EUSAGE,
                        "%s: %s can be read only once: %s for encode=onehot, encode=dense and scale=standard",
                        t->source->spec, yk_source_once_name(t->source),
-                       t->source->ops->is_text ? "add fit=FILES" : "read it into a table first");
+                       t->source->ops->parse ? "add fit=FILES" : "read it into a table first");
     if (!files && t->source->split == YK_SPLIT_TEST)
         return yk_fail(
             YK_EUSAGE,

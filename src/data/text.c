@@ -15,7 +15,7 @@ yk_status yk__text_reader_open(yk_reader *reader)
     yk_status st = yk_input_open(b->path, b->begin ? b->begin - 1 : 0, &r->base.in);
     if (st || (st = yk_files_unchanged(&reader->source->files, b->file, r->base.in)))
         return st;
-    yk_input_expect(r->base.in, b->end);
+    r->base.in->expected = b->end;
     return b->begin ? yk_input_line(r->base.in, false, &r->line, &length, &lines) : YK_OK;
 }
 
@@ -28,7 +28,7 @@ static uint64_t count_lines(const char *path, uint64_t end)
     uint64_t lines = 0, one;
     if (yk_input_open(path, 0, &in))
         return 0;
-    while (yk_input_offset(in) < end && !yk_input_line(in, false, &line, &length, &one) && line)
+    while (in->offset < end && !yk_input_line(in, false, &line, &length, &one) && line)
         lines++;
     yk_input_free(in);
     return lines;
@@ -40,7 +40,7 @@ static uint64_t line_number(yk_text_reader *r)
     if (r->before == UINT64_MAX && !yk_source_bad_numbered(r->base.source, r->offset))
         return UINT64_MAX;
     if (r->before == UINT64_MAX)
-        r->before = count_lines(yk_input_path(r->base.in), r->offset) - (r->lines - 1);
+        r->before = count_lines(r->base.in->path, r->offset) - (r->lines - 1);
     return r->before + r->lines;
 }
 
@@ -51,7 +51,7 @@ yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ..
     va_start(args, reason);
     vsnprintf(text, sizeof text, reason, args);
     va_end(args);
-    return r->status = yk_source_bad(r->base.source, yk_input_path(r->base.in), line_number(r),
+    return r->status = yk_source_bad(r->base.source, r->base.in->path, line_number(r),
                                      r->offset + (uint64_t)(at - r->line), "%s", text);
 }
 
@@ -63,63 +63,57 @@ static yk_status input_failed(yk_text_reader *r, yk_status st)
     r->lines++;
     r->end = 0;
     r->line = NULL;
-    return yk_source_bad(r->base.source, yk_input_path(r->base.in), line_number(r),
-                         yk_input_offset(r->base.in), "%s", yk_input_reason(r->base.in));
+    return yk_source_bad(r->base.source, r->base.in->path, line_number(r), r->base.in->offset, "%s",
+                         r->base.in->reason);
 }
 
-/* The next line of the block, without a byte-order mark; *text_out is NULL at the end of the block. */
-static yk_status next_line(yk_text_reader *r, const char **text_out, size_t *length, uint64_t *lines)
+yk_status yk__text_line(yk_text_reader *r, const char **line_out, size_t *length_out)
 {
-    *text_out = NULL;
-    if ((r->offset = yk_input_offset(r->base.in)) >= r->end)
-        return YK_OK;
-    yk_status st = yk_input_line(r->base.in, r->base.source->quoted, &r->line, length, lines);
-    if (st && (st = input_failed(r, st)))
-        return st;
-    if (!r->line)
-        return YK_OK;
-    r->lines++;
-    const size_t mark = r->offset ? 0 : yk__bom(r->line, *length);
-    *text_out = r->line + mark;
-    *length -= mark;
-    return YK_OK;
+    const yk_source *s = r->base.source;
+    for (;;) {
+        *line_out = NULL;
+        r->lines += r->more;
+        r->more = 0;
+        if ((r->offset = r->base.in->offset) >= r->end)
+            return YK_OK;
+        yk_status st = yk_input_line(r->base.in, s->quoted, &r->line, length_out, &r->more);
+        if (st && (st = input_failed(r, st)))
+            return st;
+        if (!r->line)
+            return YK_OK;
+        r->lines++;
+        r->more--;
+        const size_t mark = r->offset ? 0 : yk__bom(r->line, *length_out);
+        *line_out = r->line + mark;
+        *length_out -= mark;
+        if (!s->ops->is_row || s->ops->is_row(*line_out, *length_out))
+            return YK_OK;
+    }
 }
 
 yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
-    const yk_source_ops *ops = reader->source->ops;
-    size_t got = 0;
-    *got_out = 0;
-    while (got < max) {
-        const char *line;
-        size_t length;
-        bool added = false;
-        uint64_t lines;
-        yk_status st = next_line(r, &line, &length, &lines);
-        if (st || (line && (st = ops->parse(r, line, length, rows, &added))))
+    const size_t first = rows->n;
+    const char *line = "";
+    size_t length;
+    while (line && rows->n < first + max) {
+        yk_status st = yk__text_line(r, &line, &length);
+        if (st || (line && (st = reader->source->ops->parse(r, line, length, rows))))
             return st;
-        if (!line)
-            break;
-        r->lines += lines - 1;
-        got += added;
     }
-    *got_out = got;
+    *got_out = rows->n - first;
     return YK_OK;
 }
 
 yk_status yk__text_count(yk_reader *reader, uint64_t *out)
 {
-    yk_text_reader *r = (yk_text_reader *)reader;
-    const yk_source_ops *ops = reader->source->ops;
-    const bool parse = !ops->is_row || reader->source->options.skip_bad; /* only parsing finds bad lines */
-    const char *line = NULL;
+    const char *line;
     size_t length;
-    uint64_t lines, n = 0;
-    yk_status st = YK_OK;
-    while (!parse && !(st = next_line(r, &line, &length, &lines)) && line)
-        n += ops->is_row(r, line, length);
-    *out = parse ? UINT64_MAX : n;
+    yk_status st;
+    *out = 0;
+    while (!(st = yk__text_line((yk_text_reader *)reader, &line, &length)) && line)
+        ++*out;
     return st;
 }
 

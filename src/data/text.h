@@ -1,13 +1,13 @@
 /* Base of the text formats, whose records are lines. A format provides a function that parses one line:
  *
- *     static yk_status parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out)
+ *     static yk_status parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows)
  *     {
  *         if (*line != '0' && *line != '1')
  *             return yk__text_bad(r, line, "the label is not 0 or 1");    // YK_OK if --skip-bad allows it
  *         ...
  *     }
- *     const yk_source_ops yk__arff_source = YK__TEXT_SOURCE("arff", "features", arff, arff_open);
- *     // arff_open() sets s->text.parse and calls yk__text_open(source), which finds the files. Rows are sparse;
+ *     const yk_source_ops yk__arff_source = {.name = "arff", .options = "features", .open = arff_open, .parse = parse};
+ *     // arff_open() calls yk__text_open(source), which finds the files. Rows are sparse;
  *     // for dense ones, it then sets source->kind, and source->dim, which must be known before the first line is read
  *
  * line[length] and the 63 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
@@ -25,6 +25,7 @@ typedef struct yk_text_reader {
     uint64_t end;    /* the block has the lines that begin before this offset */
     uint64_t offset; /* of the current line */
     uint64_t lines;  /* of the block so far, including the current one */
+    uint64_t more;   /* lines after the first one that are part of the current one */
     uint64_t before; /* lines of the file before the block; UINT64_MAX: not counted yet */
     const char *line;
     yk_status status; /* what yk__text_bad() returned last */
@@ -38,16 +39,11 @@ static inline size_t yk__bom(const void *text, size_t n)
 
 yk_status yk__text_open(yk_source *s); /* finds the files */
 yk_status yk__text_reader_open(yk_reader *r);
-yk_status yk__text_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-yk_status yk__text_count(yk_reader *r, uint64_t *out);
-
-#define YK__TEXT_SOURCE(format, keys, type, opener, parser, row)                                             \
-    {                                                                                                        \
-        .name = format, .usage = format ":FILES", .options = keys, .is_text = true,                          \
-        .source_size = sizeof(type), .reader_size = sizeof(yk_text_reader), .open = opener,                  \
-        .reader_open = yk__text_reader_open, .next = yk__text_next, .parse = parser, .is_row = row,          \
-        .count = yk__text_count                                                                              \
-    }
+yk_next yk__text_next;
+yk_status yk__text_count(yk_reader *r,
+                         uint64_t *out); /* of its rows, if none is bad; the reader is used up */
+/* The next line of the block that is a row, without a byte-order mark; *line_out is NULL at the end of the block. */
+yk_status yk__text_line(yk_text_reader *r, const char **line_out, size_t *length_out);
 
 enum { YK__MAX_LABEL = 1000000 };
 

@@ -100,7 +100,7 @@ static uint64_t count_up_to(const char *path, uint64_t offset)
     bool found = true;
     if (yk_input_open(path, 0, &in))
         return UINT64_MAX;
-    for (; found && yk_input_offset(in) < offset && !yk_tfr_next(in, &rec); count++) {
+    for (; found && in->offset < offset && !yk_tfr_next(in, &rec); count++) {
         found = rec.kind == YK_TFR_RECORD || rec.kind == YK_TFR_BAD_DATA;
         if (rec.kind == YK_TFR_BAD_LENGTH && yk_tfr_resync(in, offset, &found))
             break;
@@ -123,7 +123,7 @@ static yk_status broken_input(tfr_reader *r, yk_status st)
 {
     r->ended = true;
     r->records++;
-    return st == YK_EDATA ? bad_record(r, yk_input_offset(r->base.in), yk_input_reason(r->base.in)) : st;
+    return st == YK_EDATA ? bad_record(r, r->base.in->offset, r->base.in->reason) : st;
 }
 
 /* The end of the file, or a damaged frame. After the end of the block, damage is reported up to the next record, which the reader of
@@ -204,7 +204,7 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
     yk_status st = YK_OK;
     while (got < max && !r->ended && !st) {
         yk_tfr rec;
-        if (yk_input_offset(r->base.in) >= end) /* of the block */
+        if (r->base.in->offset >= end) /* of the block */
             st = yk_tfr_is_record(r->base.in, &r->ended);
         if (r->ended)
             break;
@@ -380,7 +380,6 @@ static yk_status tfr_open(yk_source *source)
 
 const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
-    .usage = "tfrecord:FILES",
     .options = "bits features block label weight index value field fields nfields " YK__IMAGE_KEYS
                " form base classes image",
     .source_size = sizeof(tfr_source),

@@ -183,12 +183,6 @@ static const char *skip_blanks(const char *p, const char *end)
     return p;
 }
 
-/* The label of a line, and its weight. */
-typedef struct {
-    int32_t label;
-    float target, weight;
-} labeled;
-
 /* The words after the label: the importance, the initial prediction, which must be 0, and the tag. `i`: how many of the first two
  * there were before p. */
 static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int i, float *weight_out)
@@ -227,14 +221,14 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
     }
 }
 
-static bool parse_label(yk_text_reader *r, const char *p, const char *bar, labeled *out)
+static bool parse_label(yk_text_reader *r, const char *p, const char *bar, yk__label *out)
 {
     vw *s = (vw *)r->base.source;
     const bool numbers = s->base.options.numbers;
     p = skip_blanks(p, bar);
     const char *after = end_of_word(p, bar);
     double v = 0.0;
-    *out = (labeled){.weight = 1.0f};
+    *out = (yk__label){.weight = 1.0f};
     if ((after == bar || *p == '\'') && r->base.source->options.unlabeled)
         return parse_weights(r, p, bar, 1, &out->weight);
     const bool number = after != bar && parse_value(p, (size_t)(after - p), &v) && isfinite((float)v);
@@ -389,7 +383,7 @@ static size_t parse_features(vw_reader *reader, const char *bar, const char *end
 /* ---- rows */
 
 /* Entries with fields are sorted by yk_rows_commit(). */
-static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
+static yk_status put_row(vw_reader *r, size_t n, const yk__label *of, yk_rows *rows)
 {
     const vw *s = (const vw *)r->text.base.source;
     uint32_t *index;
@@ -414,7 +408,7 @@ static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
             value[out++] = f[i].value;
         }
     }
-    return yk_rows_commit(rows, out, label);
+    return yk__commit(rows, out, of, s->base.options.numbers);
 }
 
 /* Keeps the tag of a line, which may be empty. */
@@ -435,16 +429,13 @@ static yk_status keep_tag(yk_reader *r, const char *line, const char *bar)
     return st;
 }
 
-static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
-                            bool *added_out)
+static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows)
 {
     vw_reader *reader = (vw_reader *)r;
     const char *const bar = memchr(line, '|', length);
     const size_t max = length / 2 + 1; /* "a " is the shortest feature */
-    labeled first;
+    yk__label first;
     yk_status st;
-    if (!bar && skip_blanks(line, line + length) == line + length)
-        return YK_OK; /* Vowpal Wabbit ends examples of several lines with an empty line */
     if (!bar)
         return yk__text_bad(r, line, "no '|' before the features");
     if ((st = YK_RESERVE(reader->feature, reader->feature_cap, 2 * max, "features of a line")) ||
@@ -455,21 +446,14 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     const size_t n = parse_features(reader, bar, line + length);
     if (n == SIZE_MAX)
         return r->status;
-    st = put_row(reader, n, first.label, rows);
-    if (!st && (rows->weight || first.weight != 1.0f))
-        st = yk_rows_set_weight(rows, first.weight);
-    if (!st && r->base.source->options.numbers)
-        st = yk_rows_set_target(rows, first.target);
-    if (!st && r->base.source->ncarry)
-        st = keep_tag(&r->base, line, bar);
-    *added_out = !st;
-    return st;
+    st = put_row(reader, n, &first, rows);
+    return st || !r->base.source->ncarry ? st : keep_tag(&r->base, line, bar);
 }
 
-static bool is_row(const yk_text_reader *r, const char *line, size_t length)
+/* Vowpal Wabbit ends examples of several lines with an empty line. */
+static bool is_row(const char *line, size_t length)
 {
-    (void)r;
-    return memchr(line, '|', length);
+    return skip_blanks(line, line + length) != line + length;
 }
 
 /* ---- the source */
@@ -518,19 +502,14 @@ static void vw_reader_close(yk_reader *reader)
 
 const yk_source_ops yk__vw_source = {
     .name = "vw",
-    .usage = "vw:FILES",
     .options = "base bits features fields namespaces weights",
     .record = "line",
-    .is_text = true,
     .has_columns = true,
     .source_size = sizeof(vw),
     .reader_size = sizeof(vw_reader),
     .open = vw_open,
     .free = vw_free,
-    .reader_open = yk__text_reader_open,
     .reader_close = vw_reader_close,
-    .next = yk__text_next,
     .parse = parse_line,
     .is_row = is_row,
-    .count = yk__text_count,
 };

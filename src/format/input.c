@@ -3,7 +3,6 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/wait.h"
-#include "format/decoder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,23 +16,6 @@
 #define PIECE_BYTES  ((size_t)4 << 10) /* past the expected end */
 #define PAD_BYTES    64                /* readable zeros after the data */
 #define MAX_LINE     ((size_t)64 << 20)
-
-struct yk_input {
-    char *path;
-    int fd;
-    yk__decoder decoder;
-    bool ended; /* the buffer has the last bytes of the file */
-    yk_status failed;
-    char reason[256]; /* of `failed` */
-    uint8_t *buffer;  /* [cap + PAD_BYTES]: `at` consumed bytes, then `have` bytes */
-    size_t cap, at, have;
-    uint64_t offset;   /* of buffer[at] */
-    uint64_t expected; /* see yk_input_expect */
-    uint8_t *raw;      /* [RAW_BYTES] compressed bytes */
-    uint64_t raw_read;
-    bool standard; /* standard input */
-    bool regular;  /* a regular file */
-};
 
 /* The first error is kept, and returned again by later calls. */
 static yk_status fail_input(yk_input *in, yk_status st, const char *reason)
@@ -201,7 +183,8 @@ static yk_status detect_coding(yk_input *in)
             "%s: is compressed with %s, which yoke does not support; decompress it, or use a pipe: %s %s | "
             "yoke train --data FORMAT:-, such as csv:-",
             in->path, coding == YK__XZ ? "xz" : "bzip2", cat, in->standard ? "FILE" : in->path);
-    if (coding == YK__PLAIN) {
+    in->compressed = coding != YK__PLAIN;
+    if (!in->compressed) {
         in->have = n;
         return YK_OK;
     }
@@ -334,7 +317,7 @@ static yk_status fill(yk_input *in, size_t want)
             in->buffer = grown;
             in->cap *= 2;
         }
-        yk_status st = in->decoder.coding == YK__PLAIN ? fill_plain(in, want) : fill_coded(in);
+        yk_status st = in->compressed ? fill_coded(in) : fill_plain(in, want);
         if (st)
             break; /* kept in `failed`, and reported when the bytes before it are used up */
     }
@@ -361,21 +344,6 @@ void yk_input_skip(yk_input *in, size_t n)
     in->offset += n;
 }
 
-uint64_t yk_input_offset(const yk_input *in)
-{
-    return in->offset;
-}
-
-const char *yk_input_path(const yk_input *in)
-{
-    return in->path;
-}
-
-yk_status yk_input_stat(const yk_input *in, struct stat *stat_out)
-{
-    return fstat(in->fd, stat_out) ? fail_path(in->path, errno) : YK_OK;
-}
-
 /* Not the device: a network file system that was mounted again has a new number. */
 const char *yk_file_difference(const struct stat *was, const struct stat *now)
 {
@@ -384,16 +352,6 @@ const char *yk_file_difference(const struct stat *was, const struct stat *now)
            : now->st_mtim.tv_sec != was->st_mtim.tv_sec || now->st_mtim.tv_nsec != was->st_mtim.tv_nsec
                ? "its modification time differs"
                : NULL;
-}
-
-const char *yk_input_reason(const yk_input *in)
-{
-    return in->reason;
-}
-
-void yk_input_expect(yk_input *in, uint64_t end)
-{
-    in->expected = end;
 }
 
 /* The next newline at or after *seen that is not between quotes. If there is none, *seen and *open are where to continue. */
@@ -461,18 +419,13 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
     return st;
 }
 
-bool yk_input_is_compressed(const yk_input *in)
-{
-    return in->decoder.coding != YK__PLAIN;
-}
-
 yk_status yk_input_compressed(const char *path, bool *compressed_out)
 {
     yk_input *in;
     yk_status st = yk_input_open(path, 0, &in);
     if (st)
         return st;
-    *compressed_out = yk_input_is_compressed(in);
+    *compressed_out = in->compressed;
     yk_input_free(in);
     return YK_OK;
 }

@@ -18,12 +18,31 @@
 #ifndef YK_FORMAT_INPUT_H
 #define YK_FORMAT_INPUT_H
 
-#include "base/status.h"
+#include "format/decoder.h"
 #include <sys/stat.h>
 
 #define YK_STDIN "-"
 
-typedef struct yk_input yk_input;
+typedef struct {
+    char *path;      /* for messages */
+    uint64_t offset; /* of the next byte */
+    bool compressed; /* the file starts like a compressed one */
+    /* A performance hint for plain files, which the caller may set: after this offset, only the rest of a record that began before it
+     * will be read. Reading further works, but in small pieces. */
+    uint64_t expected;
+    char reason[256]; /* why the last call failed, without the path; "": nothing failed */
+    /* private: */
+    int fd;
+    yk__decoder decoder;
+    bool ended; /* the buffer has the last bytes of the file */
+    yk_status failed;
+    uint8_t *buffer; /* [cap and padding]: `at` consumed bytes, then `have` bytes */
+    size_t cap, at, have;
+    uint8_t *raw; /* compressed bytes */
+    uint64_t raw_read;
+    bool standard; /* standard input */
+    bool regular;  /* a regular file */
+} yk_input;
 
 yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out);
 void yk_input_free(yk_input *in); /* NULL is fine */
@@ -32,19 +51,9 @@ void yk_input_forget(void);
 
 yk_status yk_input_peek(yk_input *in, size_t want, const uint8_t **p_out, size_t *have_out);
 void yk_input_skip(yk_input *in, size_t n);
-uint64_t yk_input_offset(const yk_input *in); /* of the next byte */
-const char *yk_input_path(const yk_input *in);
-yk_status yk_input_stat(const yk_input *in, struct stat *stat_out); /* of the open file */
 
 /* How a file has changed since `was`, such as "its size differs"; NULL: it has not. */
 const char *yk_file_difference(const struct stat *was, const struct stat *now);
-
-/* A performance hint for plain files: after `end`, only the rest of a record that began before `end` will be read. Reading
- * further works, but in small pieces. */
-void yk_input_expect(yk_input *in, uint64_t end);
-
-/* Why the last call failed, without the path; "": nothing failed. Borrowed. */
-const char *yk_input_reason(const yk_input *in);
 
 /* The next line, without newline or CR LF; *line_out is NULL at the end of the file. quoted: line breaks between double quotes
  * are part of the line, as in CSV; *lines_out is the number of lines that it spans. The line is valid until the next call, and
@@ -60,7 +69,6 @@ yk_status yk_fail_at(const char *path, uint64_t offset, const char *format, ...)
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out);
 
 /* Whether the file starts like a compressed one. */
-bool yk_input_is_compressed(const yk_input *in);
 yk_status yk_input_compressed(const char *path, bool *compressed_out);
 
 #endif

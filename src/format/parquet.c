@@ -15,6 +15,11 @@ enum { AHEAD = 4 << 10, MAX_HEADER = 16 << 20, MAX_PAGE = 1 << 30 };
 typedef enum { PLAIN, INDICES, RUNS, DELTA } encoding;
 
 typedef struct {
+    uint8_t *bytes;
+    size_t cap;
+} buffer;
+
+typedef struct {
     const yk_parquet_column *column;
     const yk_parquet_chunk *chunk;
     /* bytes of the file: raw[at .. have), followed by those from `read` on */
@@ -25,17 +30,16 @@ typedef struct {
     uint64_t page_offset; /* of the header of the current page */
     uint64_t later, skip; /* rows in later pages; rows to skip */
     uint64_t left;        /* rows of the current page */
-    uint8_t *page;        /* decompressed */
-    size_t page_cap;
+    buffer page;          /* decompressed */
     encoding encoding;
     const uint8_t *p, *last; /* PLAIN: values */
     yk__pq_hybrid levels, runs;
     yk__pq_delta delta;
     /* dictionary */
     bool has_dictionary;
-    uint8_t *dictionary_page;
+    buffer dictionary_page;
     uint64_t *dictionary; /* numbers: int64_t or double */
-    size_t dictionary_cap, numbers_cap, text_cap;
+    size_t numbers_cap, text_cap;
     yk_parquet_text *text;
     bool limited; /* the footer has the limits of the numbers: int64_t or double */
     uint64_t least, most;
@@ -56,24 +60,19 @@ struct yk_parquet_reader {
     column column[];
 };
 
-static yk_status bad(const yk_parquet_reader *r, const column *c, const char *format, ...)
-    __attribute__((format(printf, 3, 4), cold));
-
-static yk_status bad(const yk_parquet_reader *r, const column *c, const char *format, ...)
+/* Errors name the page in which they are found. */
+static yk_status at_page(const yk_parquet_reader *r, const column *c, yk_status st)
 {
-    char reason[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(reason, sizeof reason, format, args);
-    va_end(args);
-    return yk_fail(YK_EDATA, "%s: row group %zu, column '%.80s', page at byte %llu: %s", r->file->path,
-                   r->group, c->column->name, (unsigned long long)c->page_offset, reason);
+    return st == YK_EDATA
+               ? yk_fail(st, "%s: row group %zu, column '%.80s', page at byte %llu: %s", r->file->path,
+                         r->group, c->column->name, (unsigned long long)c->page_offset, yk_error())
+               : st;
 }
 
 /* ---- bytes */
 
 /* Makes at least `need` bytes available, which the caller knows to be within the pages of the column. */
-static yk_status fill(const yk_parquet_reader *r, column *c, size_t need)
+static yk_status fill(int fd, column *c, size_t need)
 {
     const size_t kept = c->have - c->at;
     if (kept >= need)
@@ -87,11 +86,12 @@ static yk_status fill(const yk_parquet_reader *r, column *c, size_t need)
     size_t want = need - kept + AHEAD;
     want = want < c->end - c->read ? want : (size_t)(c->end - c->read);
     while (want) {
-        const ssize_t got = pread(r->fd, c->raw + c->have, want, (off_t)c->read);
+        const ssize_t got = pread(fd, c->raw + c->have, want, (off_t)c->read);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return bad(r, c, "cannot read: %s", got ? strerror(errno) : "the file is shorter than before");
+            return yk_fail(YK_EDATA, "cannot read: %s",
+                           got ? strerror(errno) : "the file is shorter than before");
         c->have += (size_t)got;
         c->read += (uint64_t)got;
         want -= (size_t)got;
@@ -113,15 +113,15 @@ static void skip_bytes(column *c, uint64_t n)
 
 /* ---- pages */
 
-static yk_status read_header(const yk_parquet_reader *r, column *c, yk__pq_page *h)
+static yk_status read_header(int fd, column *c, yk__pq_page *h)
 {
     c->page_offset = c->read - (c->have - c->at);
     if (!remaining(c))
-        return bad(r, c, "the pages have fewer rows than the row group");
+        return yk_fail(YK_EDATA, "the pages have fewer rows than the row group");
     for (size_t want = 256;; want *= 4) {
         const size_t n = remaining(c) < want ? (size_t)remaining(c) : want;
         bool truncated;
-        yk_status st = fill(r, c, n);
+        yk_status st = fill(fd, c, n);
         if (st)
             return st;
         const uint8_t *const p = c->raw + c->at;
@@ -131,37 +131,29 @@ static yk_status read_header(const yk_parquet_reader *r, column *c, yk__pq_page 
             break;
         }
         if (!truncated || n < want || want > MAX_HEADER)
-            return bad(r, c, "its header is damaged");
+            return yk_fail(YK_EDATA, "its header is damaged");
     }
     if (h->compressed < 0 || (uint64_t)h->compressed > remaining(c) || h->bytes < 0 || h->bytes > MAX_PAGE)
-        return bad(r, c, "a page of %lld bytes, %lld decompressed, does not fit into the column",
-                   (long long)h->compressed, (long long)h->bytes);
+        return yk_fail(YK_EDATA, "a page of %lld bytes, %lld decompressed, does not fit into the column",
+                       (long long)h->compressed, (long long)h->bytes);
     return YK_OK;
 }
 
-/* Decompresses n bytes into `size` bytes, in *buffer; a page that is not compressed may stay where it is. */
+/* Decompresses n bytes into `size` bytes, in *to; a page that is not compressed may stay where it is. */
 static yk_status decompress(yk_parquet_reader *r, column *c, int codec, const uint8_t *from, size_t n,
-                            size_t size, uint8_t **buffer, size_t *cap, const uint8_t **out)
+                            size_t size, buffer *to, const uint8_t **out)
 {
     if (codec == YK__PQ_RAW ? n != size : !yk__pq_can_expand(codec, n, size))
-        return bad(r, c, "%zu bytes with %s compression cannot hold %zu bytes", n, yk__pq_codec_name(codec),
-                   size);
+        return yk_fail(YK_EDATA, "%zu bytes with %s compression cannot hold %zu bytes", n,
+                       yk__pq_codec_name(codec), size);
     *out = from;
-    if (codec == YK__PQ_RAW && buffer == &c->page)
+    if (codec == YK__PQ_RAW && to == &c->page)
         return YK_OK;
-    if (yk__reserve(buffer, cap, size + YK__PQ_PAD, 1, "a Parquet page"))
+    if (YK_RESERVE(to->bytes, to->cap, size + YK__PQ_PAD, "a Parquet page"))
         return YK_ESYSTEM;
-    *out = *buffer;
-    if (codec == YK__PQ_RAW || !size) {
-        memcpy(*buffer, from, size);
-        return YK_OK;
-    }
-    bool ok;
-    yk_status st = yk__pq_decompress(&r->codecs, codec, from, n, *buffer, size, &ok);
-    return st || ok ? st : bad(r, c, "the compressed data is damaged (%s)", yk__pq_codec_name(codec));
+    *out = to->bytes;
+    return yk__pq_decompress(&r->codecs, codec, from, n, to->bytes, size);
 }
-
-static const char outside[] = "a value is outside the range in the footer: the file is damaged";
 
 /* int64_t or double. */
 static double number_of(const column *c, uint64_t value)
@@ -174,7 +166,7 @@ static double number_of(const column *c, uint64_t value)
 }
 
 /* Most files have no checksums, but many have the range of each column. Values that are far outside would spoil the model. */
-static bool has_outside(const column *c, const uint64_t *value, size_t n)
+static yk_status check_limits(const column *c, const uint64_t *value, size_t n)
 {
     const double least = number_of(c, c->least), most = number_of(c, c->most);
     bool found = false;
@@ -182,7 +174,8 @@ static bool has_outside(const column *c, const uint64_t *value, size_t n)
         const double x = number_of(c, value[i]);
         found |= (x < least) | (x > most); /* NaN is not outside */
     }
-    return found;
+    return found ? yk_fail(YK_EDATA, "a value is outside the range in the footer: the file is damaged")
+                 : YK_OK;
 }
 
 static yk_status read_dictionary(yk_parquet_reader *r, column *c, const yk__pq_page *h, const uint8_t *body)
@@ -190,75 +183,67 @@ static yk_status read_dictionary(yk_parquet_reader *r, column *c, const yk__pq_p
     const uint8_t *p;
     const size_t n = (size_t)h->values, size = (size_t)h->bytes;
     if (c->has_dictionary)
-        return bad(r, c, "the column has a second dictionary");
+        return yk_fail(YK_EDATA, "the column has a second dictionary");
     if (h->encoding != YK__PQ_PLAIN && h->encoding != YK__PQ_PLAIN_DICTIONARY)
-        return bad(r, c, "a dictionary with the encoding %s is not supported",
-                   yk__pq_encoding_name(h->encoding));
+        return yk_fail(YK_EDATA, "a dictionary with the encoding %s is not supported",
+                       yk__pq_encoding_name(h->encoding));
     if (h->values < 0 || n > size / 4 || c->column->physical == YK__PQ_BOOLEAN)
-        return bad(r, c, "a dictionary of %lld values does not fit into %zu bytes", (long long)h->values,
-                   size);
-    yk_status st = decompress(r, c, c->chunk->codec, body, (size_t)h->compressed, size, &c->dictionary_page,
-                              &c->dictionary_cap, &p);
+        return yk_fail(YK_EDATA, "a dictionary of %lld values does not fit into %zu bytes",
+                       (long long)h->values, size);
+    yk_status st =
+        decompress(r, c, c->chunk->codec, body, (size_t)h->compressed, size, &c->dictionary_page, &p);
     if (st)
         return st;
     c->has_dictionary = true;
     c->out.dictionary = n;
-    const uint8_t *const end = p + size;
-    const char *why;
     if (c->column->physical == YK__PQ_BYTES) {
-        if (YK_RESERVE(c->text, c->text_cap, n + YK_PARQUET_BATCH, "a dictionary"))
-            return YK_ESYSTEM;
-        why = yk__pq_plain_texts(&p, end, c->text, n);
-    } else {
-        if (YK_RESERVE(c->dictionary, c->numbers_cap, n + 1, "a dictionary"))
-            return YK_ESYSTEM;
-        why = yk__pq_plain_read(c->column->physical, c->column->is_unsigned, &p, end, c->dictionary, n);
-        if (!why && has_outside(c, c->dictionary, n))
-            why = outside;
+        st = YK_RESERVE(c->text, c->text_cap, n + YK_PARQUET_BATCH, "a dictionary");
+        return st ? st : yk__pq_plain_texts(&p, p + size, c->text, n);
     }
-    return why ? bad(r, c, "%s", why) : YK_OK;
+    if ((st = YK_RESERVE(c->dictionary, c->numbers_cap, n + 1, "a dictionary")) ||
+        (st = yk__pq_plain_read(c->column->physical, c->column->is_unsigned, &p, p + size, c->dictionary, n)))
+        return st;
+    return check_limits(c, c->dictionary, n);
 }
 
 /* Prepares decoding of the values at [p, end). */
-static yk_status open_values(const yk_parquet_reader *r, column *c, int64_t coded, const uint8_t *p,
-                             const uint8_t *end)
+static yk_status open_values(column *c, int64_t coded, const uint8_t *p, const uint8_t *end)
 {
     const uint8_t physical = c->column->physical;
-    const char *why = NULL;
     c->runs = (yk__pq_hybrid){.next = p, .end = end, .width = 1};
     c->p = p;
     c->last = end;
     if (coded == YK__PQ_PLAIN) {
         c->encoding = physical == YK__PQ_BOOLEAN ? RUNS : PLAIN;
-        if (c->encoding == RUNS) {
-            c->runs.packed = true;
-            c->runs.data = p;
-            c->runs.run = (uint64_t)(end - p) * 8;
-            c->runs.next = end;
-        }
+        if (c->encoding == RUNS)
+            c->runs = (yk__pq_hybrid){.packed = true,
+                                      .data = p,
+                                      .run = (uint64_t)(end - p) * 8,
+                                      .next = end,
+                                      .end = end,
+                                      .width = 1};
     } else if (coded == YK__PQ_RLE_DICTIONARY || coded == YK__PQ_PLAIN_DICTIONARY) {
         c->encoding = INDICES;
-        if (!c->has_dictionary)
-            return bad(r, c, "its dictionary is missing");
         c->runs.width = p < end ? *p : 0;
         c->runs.next += p < end;
-        if (c->runs.width > 32)
-            why = "its indices have more than 32 bits";
+        if (!c->has_dictionary || c->runs.width > 32)
+            return yk_fail(YK_EDATA, c->has_dictionary ? "its indices have more than 32 bits"
+                                                       : "its dictionary is missing");
     } else if (coded == YK__PQ_RLE && physical == YK__PQ_BOOLEAN) {
         c->encoding = RUNS;
         if (end - p < 4 || yk__load32(p) > (size_t)(end - p) - 4)
-            why = "its values are longer than the page";
-        else
-            c->runs.next = p + 4;
+            return yk_fail(YK_EDATA, "its values are longer than the page");
+        c->runs.next = p + 4;
     } else if (coded == YK__PQ_DELTA && (physical == YK__PQ_INT32 || physical == YK__PQ_INT64)) {
         c->encoding = DELTA;
-        why = yk__pq_delta_open(&c->delta, p, end);
+        return yk__pq_delta_open(&c->delta, p, end);
     } else {
-        return bad(r, c,
-                   "the encoding %s of %s is not supported; write the file with plain or dictionary encoding",
-                   yk__pq_encoding_name(coded), c->column->type);
+        return yk_fail(
+            YK_EDATA,
+            "the encoding %s of %s is not supported; write the file with plain or dictionary encoding",
+            yk__pq_encoding_name(coded), c->column->type);
     }
-    return why ? bad(r, c, "%s", why) : YK_OK;
+    return YK_OK;
 }
 
 /* Version 1: all is compressed, and the levels begin with their length. Version 2: the length of the levels is in the header,
@@ -271,41 +256,41 @@ static yk_status open_page(yk_parquet_reader *r, column *c, const yk__pq_page *h
     if (v2) {
         if (h->repetition_bytes || h->level_bytes < 0 || (uint64_t)h->level_bytes > n ||
             (uint64_t)h->level_bytes > size)
-            return bad(r, c, "its levels do not fit into the page");
+            return yk_fail(YK_EDATA, "its levels do not fit into the page");
         levels = (size_t)h->level_bytes;
     }
     yk_status st = decompress(r, c, h->is_compressed ? c->chunk->codec : YK__PQ_RAW, body + levels,
-                              n - levels, size - levels, &c->page, &c->page_cap, &p);
+                              n - levels, size - levels, &c->page, &p);
     if (st)
         return st;
     const uint8_t *const end = p + (size - levels), *first = body;
     if (!v2 && optional) {
         if (h->level_encoding != YK__PQ_RLE)
-            return bad(r, c, "the encoding %s of levels is not supported",
-                       yk__pq_encoding_name(h->level_encoding));
+            return yk_fail(YK_EDATA, "the encoding %s of levels is not supported",
+                           yk__pq_encoding_name(h->level_encoding));
         if (size < 4 || (levels = yk__load32(p)) > size - 4)
-            return bad(r, c, "its levels do not fit into the page");
+            return yk_fail(YK_EDATA, "its levels do not fit into the page");
         first = p + 4;
         p += 4 + levels;
     }
     c->levels = (yk__pq_hybrid){.next = first, .end = first + levels, .width = 1};
-    return open_values(r, c, h->encoding, p, end);
+    return open_values(c, h->encoding, p, end);
 }
 
-static yk_status decode(yk_parquet_reader *r, column *c, size_t n);
+static yk_status decode(column *c, size_t n);
 
 /* Opens the next page that has rows which are not skipped. */
 static yk_status next_page(yk_parquet_reader *r, column *c)
 {
     while (!c->left) {
         yk__pq_page h;
-        yk_status st = read_header(r, c, &h);
+        yk_status st = read_header(r->fd, c, &h);
         if (st)
             return st;
         const bool data = h.type == YK__PQ_DATA || h.type == YK__PQ_DATA_V2;
         if (data && (h.values < 0 || (uint64_t)h.values > c->later))
-            return bad(r, c, "the page has %lld rows, but fewer are left in the row group",
-                       (long long)h.values);
+            return yk_fail(YK_EDATA, "the page has %lld rows, but fewer are left in the row group",
+                           (long long)h.values);
         if (data)
             c->later -= (uint64_t)h.values;
         if (data ? (uint64_t)h.values <= c->skip : h.type != YK__PQ_DICTIONARY) {
@@ -313,18 +298,18 @@ static yk_status next_page(yk_parquet_reader *r, column *c)
             skip_bytes(c, (uint64_t)h.compressed);
             continue;
         }
-        if ((st = fill(r, c, (size_t)h.compressed)))
+        if ((st = fill(r->fd, c, (size_t)h.compressed)))
             return st;
         const uint8_t *const body = c->raw + c->at;
         skip_bytes(c, (uint64_t)h.compressed);
         if (h.crc != INT64_MIN && crc32_z(0, body, (size_t)h.compressed) != (uint32_t)h.crc)
-            return bad(r, c, "its checksum is wrong");
+            return yk_fail(YK_EDATA, "its checksum is wrong");
         if ((st = data ? open_page(r, c, &h, body) : read_dictionary(r, c, &h, body)))
             return st;
         c->left = data ? (uint64_t)h.values : 0;
     }
     for (yk_status st; c->skip; c->skip -= YK_PARQUET_BATCH < c->skip ? YK_PARQUET_BATCH : c->skip)
-        if ((st = decode(r, c, c->skip < YK_PARQUET_BATCH ? (size_t)c->skip : YK_PARQUET_BATCH)))
+        if ((st = decode(c, c->skip < YK_PARQUET_BATCH ? (size_t)c->skip : YK_PARQUET_BATCH)))
             return st;
     return YK_OK;
 }
@@ -332,47 +317,40 @@ static yk_status next_page(yk_parquet_reader *r, column *c)
 /* ---- values */
 
 /* Sets c->valid for n rows; *dense_out: rows with a value. */
-static const char *decode_levels(column *c, size_t n, size_t *dense_out)
+static yk_status decode_levels(column *c, size_t n, size_t *dense_out)
 {
     c->out.valid = NULL;
     *dense_out = n;
-    if (!c->column->optional)
-        return NULL;
-    const int64_t same = yk__pq_hybrid_same(&c->levels, n);
+    const int64_t same = c->column->optional ? yk__pq_hybrid_same(&c->levels, n) : 1;
     if (same == 1)
-        return NULL;
+        return YK_OK;
     uint32_t worst = same > 0;
     c->out.valid = c->valid;
-    if (same < 0) {
-        const char *why = yk__pq_hybrid_read(&c->levels, c->code, n);
-        if (why)
-            return why;
-        size_t dense = 0;
-        for (size_t i = 0; i < n; i++) {
-            worst |= c->code[i] >> 1;
-            dense += c->valid[i] = (uint8_t)c->code[i];
-        }
-        *dense_out = dense;
-    } else {
+    *dense_out = 0;
+    if (same >= 0)
         memset(c->valid, 0, n);
-        *dense_out = 0;
+    else if (yk__pq_hybrid_read(&c->levels, c->code, n))
+        return YK_EDATA;
+    for (size_t i = 0; same < 0 && i < n; i++) {
+        worst |= c->code[i] >> 1;
+        *dense_out += c->valid[i] = (uint8_t)c->code[i];
     }
-    return worst ? "a definition level is larger than 1" : NULL;
+    return worst ? yk_fail(YK_EDATA, "a definition level is larger than 1") : YK_OK;
 }
 
-static const char *decode_indices(column *c, size_t n)
+static yk_status decode_indices(column *c, size_t n)
 {
-    const char *why = yk__pq_hybrid_read(&c->runs, c->code, n);
+    const yk_status st = yk__pq_hybrid_read(&c->runs, c->code, n);
     uint32_t most = 0;
-    for (size_t i = 0; i < n && !why; i++)
+    for (size_t i = 0; i < n && !st; i++)
         most = c->code[i] > most ? c->code[i] : most;
-    return !why && n && most >= c->out.dictionary ? "an index is not in the dictionary" : why;
+    return !st && n && most >= c->out.dictionary ? yk_fail(YK_EDATA, "an index is not in the dictionary")
+                                                 : st;
 }
 
-static const char *decode_texts(column *c, size_t n)
+static yk_status decode_texts(column *c, size_t n)
 {
-    const size_t first = c->out.dictionary;
-    c->out.texts = first;
+    const size_t first = c->out.texts = c->out.dictionary;
     if (c->encoding == INDICES)
         return decode_indices(c, n);
     for (size_t i = 0; i < n; i++)
@@ -381,47 +359,45 @@ static const char *decode_texts(column *c, size_t n)
     return yk__pq_plain_texts(&c->p, c->last, c->text + first, n);
 }
 
-static const char *decode_numbers(column *c, size_t n)
+static yk_status decode_numbers(column *c, size_t n)
 {
     const yk_parquet_column *k = c->column;
     int64_t *const integer = (int64_t *)c->value;
-    const char *why = NULL;
+    yk_status st;
     if (c->encoding == PLAIN) {
-        why = yk__pq_plain_read(k->physical, k->is_unsigned, &c->p, c->last, c->value, n);
+        st = yk__pq_plain_read(k->physical, k->is_unsigned, &c->p, c->last, c->value, n);
     } else if (c->encoding == INDICES) {
-        why = decode_indices(c, n);
-        for (size_t i = 0; i < n && !why; i++)
+        st = decode_indices(c, n);
+        for (size_t i = 0; i < n && !st; i++)
             c->value[i] = c->dictionary[c->code[i]];
     } else if (c->encoding == RUNS) {
-        why = yk__pq_hybrid_read(&c->runs, c->code, n);
-        for (size_t i = 0; i < n && !why; i++)
+        st = yk__pq_hybrid_read(&c->runs, c->code, n);
+        for (size_t i = 0; i < n && !st; i++)
             integer[i] = c->code[i] & 1;
     } else {
-        why = yk__pq_delta_read(&c->delta, integer, n);
-        for (size_t i = 0; i < n && !why && k->physical == YK__PQ_INT32; i++)
+        st = yk__pq_delta_read(&c->delta, integer, n);
+        for (size_t i = 0; i < n && !st && k->physical == YK__PQ_INT32; i++)
             integer[i] = k->is_unsigned ? (int64_t)(uint32_t)integer[i] : (int32_t)integer[i];
     }
-    if (!why && (c->encoding == PLAIN || c->encoding == DELTA) && has_outside(c, c->value, n))
-        why = outside;
-    for (size_t i = 0; i < n && !why && k->unit > 0.0; i++) {
+    if (!st && (c->encoding == PLAIN || c->encoding == DELTA))
+        st = check_limits(c, c->value, n);
+    for (size_t i = 0; i < n && !st && k->unit > 0.0; i++) {
         const double seconds = (double)integer[i] * k->unit;
         memcpy(&c->value[i], &seconds, sizeof seconds);
     }
-    return why;
+    return st;
 }
 
 /* The next n rows of the current page. */
-static yk_status decode(yk_parquet_reader *r, column *c, size_t n)
+static yk_status decode(column *c, size_t n)
 {
     const bool text = c->column->kind == YK_PARQUET_TEXT;
     size_t dense = 0;
-    if (text && YK_RESERVE(c->text, c->text_cap, c->out.dictionary + YK_PARQUET_BATCH, "texts"))
-        return YK_ESYSTEM;
-    const char *why = decode_levels(c, n, &dense);
-    if (!why)
-        why = text ? decode_texts(c, dense) : decode_numbers(c, dense);
-    if (why)
-        return bad(r, c, "%s", why);
+    yk_status st =
+        text ? YK_RESERVE(c->text, c->text_cap, c->out.dictionary + YK_PARQUET_BATCH, "texts") : YK_OK;
+    if (st || (st = decode_levels(c, n, &dense)) ||
+        (st = text ? decode_texts(c, dense) : decode_numbers(c, dense)))
+        return st;
     if (c->out.valid)
         yk__pq_spread(text ? (void *)c->code : c->value, text ? 4 : 8, c->valid, n, dense);
     c->out.text = c->text;
@@ -435,11 +411,11 @@ yk_status yk_parquet_next(yk_parquet_reader *r, size_t *got_out)
     yk_status st = YK_OK;
     *got_out = 0;
     for (size_t i = 0; i < r->ncolumns && n && !st; i++) {
-        st = r->column[i].left ? YK_OK : next_page(r, &r->column[i]);
+        st = r->column[i].left ? YK_OK : at_page(r, &r->column[i], next_page(r, &r->column[i]));
         n = r->column[i].left < n ? r->column[i].left : n;
     }
     for (size_t i = 0; i < r->ncolumns && n && !st; i++)
-        st = decode(r, &r->column[i], (size_t)n);
+        st = at_page(r, &r->column[i], decode(&r->column[i], (size_t)n));
     if (st)
         return st;
     r->left -= n;
@@ -477,14 +453,12 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
     c->out.real = kind == YK_PARQUET_REAL ? (const double *)c->value : NULL;
     c->out.integer = kind == YK_PARQUET_INTEGER ? (const int64_t *)c->value : NULL;
     c->out.is_unsigned = c->column->is_unsigned && c->column->physical == YK__PQ_INT64;
-    const yk_status st = yk_parquet_readable(r->file, number);
-    if (st)
-        return st;
     if (c->chunk->refused)
-        return bad(r, c, "%s is not supported; write the file with Snappy, gzip, Zstandard or no compression",
-                   c->chunk->refused);
+        return yk_fail(YK_EDATA,
+                       "%s is not supported; write the file with Snappy, gzip, Zstandard or no compression",
+                       c->chunk->refused);
     if (c->chunk->physical != c->column->physical)
-        return bad(r, c, "its type differs from that in the schema");
+        return yk_fail(YK_EDATA, "its type differs from that in the schema");
     set_limits(c);
     return YK_OK;
 }
@@ -502,7 +476,8 @@ yk_status yk_parquet_read(const yk_parquet *f, size_t group, const size_t *colum
     r->fd = open(f->path, O_RDONLY | O_CLOEXEC);
     yk_status st = yk__pq_unchanged(f, r->fd);
     for (size_t i = 0; i < ncolumns && !st; i++)
-        st = open_column(r, &r->column[i], columns[i], first);
+        if (!(st = yk_parquet_readable(f, columns[i])))
+            st = at_page(r, &r->column[i], open_column(r, &r->column[i], columns[i], first));
     if (st)
         yk_parquet_reader_free(r);
     else
@@ -517,8 +492,8 @@ void yk_parquet_reader_free(yk_parquet_reader *r)
     for (size_t i = 0; i < r->ncolumns; i++) {
         column *c = &r->column[i];
         free(c->raw);
-        free(c->page);
-        free(c->dictionary_page);
+        free(c->page.bytes);
+        free(c->dictionary_page.bytes);
         free(c->dictionary);
         free(c->text);
     }

@@ -100,20 +100,23 @@ bool yk__pq_can_expand(int codec, size_t n, size_t size)
 }
 
 yk_status yk__pq_decompress(yk__pq_codecs *c, int codec, const uint8_t *from, size_t n, uint8_t *to,
-                            size_t size, bool *ok_out)
+                            size_t size)
 {
-    if (codec == YK__PQ_SNAPPY) {
-        *ok_out = snappy(from, n, to, size);
+    bool ok = true;
+    if (codec == YK__PQ_RAW || !size) {
+        memcpy(to, from, size);
+    } else if (codec == YK__PQ_SNAPPY) {
+        ok = snappy(from, n, to, size);
     } else if (codec == YK__PQ_GZIP) {
         if (!c->deflate && !(c->deflate = libdeflate_alloc_decompressor()))
             return yk_fail_memory(32 << 10, "a decompressor");
-        *ok_out = inflate_all(c->deflate, from, n, to, size);
+        ok = inflate_all(c->deflate, from, n, to, size);
     } else {
         if (!c->zstd && !(c->zstd = ZSTD_createDCtx()))
             return yk_fail_memory(160 << 10, "a decompressor");
-        *ok_out = ZSTD_decompressDCtx(c->zstd, to, size, from, n) == size;
+        ok = ZSTD_decompressDCtx(c->zstd, to, size, from, n) == size;
     }
-    return YK_OK;
+    return ok ? YK_OK : yk_fail(YK_EDATA, "the compressed data is damaged (%s)", yk__pq_codec_name(codec));
 }
 
 void yk__pq_codecs_fini(yk__pq_codecs *c)

@@ -38,6 +38,20 @@ const char *yk__pq_codec_name(int64_t codec)
     return codec >= 0 && codec < 8 ? names[codec] : "unknown";
 }
 
+/* ---- numbers of structures */
+
+typedef struct {
+    uint64_t path;
+    int64_t *to;
+} field;
+
+static void take_number(const yk__thrift_value *v, const field *known, size_t n)
+{
+    for (size_t i = 0; v->kind == YK__THRIFT_NUMBER && i < n; i++)
+        if (known[i].path == v->path)
+            *known[i].to = v->number;
+}
+
 /* ---- the schema */
 
 typedef struct {
@@ -59,7 +73,6 @@ typedef struct {
 typedef struct {
     yk_parquet *file;
     uint64_t limit;      /* pages end before this byte */
-    yk_status status;    /* YK_ESYSTEM */
     bool root_read;      /* the root, the first element of the schema, was read */
     int64_t nested_left; /* elements of a nested column that are still to come */
     element element;
@@ -106,73 +119,68 @@ static void set_type(const element *e, yk_parquet_column *c)
     }
 }
 
-static const char *out_of_memory(footer *f, size_t bytes)
-{
-    f->status = yk_fail_memory(bytes, "a Parquet footer");
-    return "out of memory";
-}
-
 /* The elements of the schema are the columns in depth-first order; the first is their root. Those below a nested column only have
  * chunks. */
-static const char *add_element(footer *f)
+static yk_status add_element(footer *f)
 {
     yk_parquet *file = f->file;
     const element *e = &f->element;
     const bool nested = e->children > 0, top = !f->nested_left;
     if (!f->root_read) {
         f->root_read = true;
-        return NULL;
+        return YK_OK;
     }
     if (file->ngroups || file->ncolumns == MAX_COLUMNS || e->children > INT32_MAX)
-        return file->ngroups ? "the schema comes after row groups" : "more than 65535 columns";
+        return yk_fail(YK_EDATA,
+                       file->ngroups ? "the schema comes after row groups" : "more than 65535 columns");
     f->nested_left += (nested ? e->children : 0) - !top;
     if (top) {
         if (YK_RESERVE(file->column, file->column_cap, file->ncolumns + 1, "columns"))
-            return out_of_memory(f, file->ncolumns * sizeof *file->column);
+            return YK_ESYSTEM;
         yk_parquet_column *c = &file->column[file->ncolumns];
         *c = (yk_parquet_column){
             .name = strndup(e->name, e->name_length), .chunk = file->chunks, .optional = e->repetition == 1};
         if (!c->name)
-            return out_of_memory(f, e->name_length);
+            return yk_fail_memory(e->name_length, "a column's name");
         file->ncolumns++;
         set_type(e, c);
         if (nested || e->repetition == 2)
             c->type = c->refused = nested ? "a nested column" : "a repeated column";
     }
     file->chunks += !nested;
-    return NULL;
+    return YK_OK;
 }
 
 /* ---- row groups */
 
-static const char *begin_group(footer *f)
+static yk_status begin_group(footer *f)
 {
     yk_parquet *file = f->file;
     if (!file->ncolumns)
-        return "the schema is missing";
+        return yk_fail(YK_EDATA, "the schema is missing");
     if (YK_RESERVE(file->group, file->group_cap, file->ngroups + 1, "row groups"))
-        return out_of_memory(f, file->ngroups * sizeof *file->group);
+        return YK_ESYSTEM;
     yk_parquet_group *g = &file->group[file->ngroups];
     g->chunk = calloc(file->chunks + 1, sizeof *g->chunk);
     if (!g->chunk)
-        return out_of_memory(f, file->chunks * sizeof *g->chunk);
+        return yk_fail_memory(file->chunks * sizeof *g->chunk, "a row group");
     file->ngroups++;
     f->chunks = 0;
     f->rows = -1;
-    return NULL;
+    return YK_OK;
 }
 
-static const char *end_group(footer *f)
+static yk_status end_group(footer *f)
 {
     yk_parquet *file = f->file;
     if (f->rows < 0 || f->chunks != file->chunks ||
         __builtin_add_overflow(file->rows, (uint64_t)f->rows, &file->rows))
-        return "a row group has no row count, or not as many columns as the schema";
+        return yk_fail(YK_EDATA, "a row group has no row count, or not as many columns as the schema");
     file->group[file->ngroups - 1].rows = (uint64_t)f->rows;
-    return NULL;
+    return YK_OK;
 }
 
-static const char *end_chunk(footer *f)
+static yk_status end_chunk(footer *f)
 {
     const chunk *k = &f->chunk;
     yk_parquet_chunk *c = &f->file->group[f->file->ngroups - 1].chunk[f->chunks++];
@@ -193,13 +201,13 @@ static const char *end_chunk(footer *f)
         memcpy(c->most, k->most.text, k->most.n);
     }
     return (c->offset < 4 && c->bytes) || c->offset > f->limit || c->bytes > f->limit - c->offset
-               ? "the pages of a column are outside the file"
-               : NULL;
+               ? yk_fail(YK_EDATA, "the pages of a column are outside the file")
+               : YK_OK;
 }
 
 /* ---- FileMetaData: 2 the schema, 4 the row groups */
 
-static const char *take_structure(footer *f, uint64_t path, bool begins)
+static yk_status take_structure(footer *f, uint64_t path, bool begins)
 {
     if (path == 0x02 && begins)
         f->element = (element){
@@ -214,7 +222,7 @@ static const char *take_structure(footer *f, uint64_t path, bool begins)
     else if (path == 0x04)
         return begins ? begin_group(f) : end_group(f);
     else if (path == 0x0401 && begins && f->chunks == f->file->chunks)
-        return "a row group has more columns than the schema";
+        return yk_fail(YK_EDATA, "a row group has more columns than the schema");
     else if (path == 0x0401 && begins)
         f->chunk = (chunk){.physical = -1, .bytes = -1, .data = -1, .dictionary = -1};
     else if (path == 0x0401)
@@ -222,8 +230,9 @@ static const char *take_structure(footer *f, uint64_t path, bool begins)
     else if (path == 0x040108)
         f->chunk.refused = "encryption";
     else if (path == 0 && !begins && (!f->file->ncolumns || f->nested_left))
-        return f->nested_left ? "the schema has fewer columns than it declares" : "the schema is missing";
-    return NULL;
+        return yk_fail(YK_EDATA, f->nested_left ? "the schema has fewer columns than it declares"
+                                                : "the schema is missing");
+    return YK_OK;
 }
 
 static void take_text(footer *f, const yk__thrift_value *v)
@@ -242,26 +251,21 @@ static void take_text(footer *f, const yk__thrift_value *v)
     }
 }
 
-static const char *take_footer(void *context, const yk__thrift_value *v)
+static yk_status take_footer(void *context, const yk__thrift_value *v)
 {
     footer *f = context;
     element *e = &f->element;
     chunk *c = &f->chunk;
-    const struct {
-        uint64_t path;
-        int64_t *to;
-    } numbers[] = {{0x0201, &e->physical},     {0x0203, &e->repetition},    {0x0205, &e->children},
-                   {0x0206, &e->converted},    {0x020a0a02, &e->is_signed}, {0x0403, &f->rows},
-                   {0x04010301, &c->physical}, {0x04010304, &c->codec},     {0x04010307, &c->bytes},
-                   {0x04010309, &c->data},     {0x0401030b, &c->dictionary}};
+    const field numbers[] = {{0x0201, &e->physical},     {0x0203, &e->repetition},    {0x0205, &e->children},
+                             {0x0206, &e->converted},    {0x020a0a02, &e->is_signed}, {0x0403, &f->rows},
+                             {0x04010301, &c->physical}, {0x04010304, &c->codec},     {0x04010307, &c->bytes},
+                             {0x04010309, &c->data},     {0x0401030b, &c->dictionary}};
     if (v->kind == YK__THRIFT_BEGIN || v->kind == YK__THRIFT_END)
         return take_structure(f, v->path, v->kind == YK__THRIFT_BEGIN);
     if (v->kind == YK__THRIFT_TEXT)
         take_text(f, v);
-    for (size_t i = 0; v->kind == YK__THRIFT_NUMBER && i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].path == v->path)
-            *numbers[i].to = v->number;
-    return NULL;
+    take_number(v, numbers, sizeof numbers / sizeof *numbers);
+    return YK_OK;
 }
 
 /* ---- the file */
@@ -295,10 +299,8 @@ static yk_status read_footer(int fd, yk_parquet *f)
                        : yk_fail(YK_EDATA, "%s: cannot read the footer: %s", f->path, strerror(errno));
     footer all = {.file = f, .limit = at};
     yk__thrift t = {.p = bytes, .end = bytes + n, .take = take_footer, .context = &all};
-    const char *why = st ? NULL : yk__thrift_read(&t);
-    if (why)
-        st = all.status ? all.status
-                        : yk_fail_at(f->path, at + (uint64_t)(t.p - bytes), "the footer is damaged: %s", why);
+    if (!st && (st = yk__thrift_read(&t)) == YK_EDATA)
+        yk_fail_at(f->path, at + (uint64_t)(t.p - bytes), "the footer is damaged: %s", yk_error());
     free(bytes);
     return st;
 }
@@ -360,30 +362,25 @@ yk_status yk__pq_unchanged(const yk_parquet *f, int fd)
 
 /* ---- pages */
 
-static const char *take_page(void *context, const yk__thrift_value *v)
+static yk_status take_page(void *context, const yk__thrift_value *v)
 {
     yk__pq_page *h = context;
-    const struct {
-        uint64_t path;
-        int64_t *to;
-    } numbers[] = {{0x01, &h->type},
-                   {0x02, &h->bytes},
-                   {0x03, &h->compressed},
-                   {0x04, &h->crc},
-                   {0x0501, &h->values},
-                   {0x0502, &h->encoding},
-                   {0x0503, &h->level_encoding},
-                   {0x0701, &h->values},
-                   {0x0702, &h->encoding},
-                   {0x0801, &h->values},
-                   {0x0804, &h->encoding},
-                   {0x0805, &h->level_bytes},
-                   {0x0806, &h->repetition_bytes},
-                   {0x0807, &h->is_compressed}};
-    for (size_t i = 0; v->kind == YK__THRIFT_NUMBER && i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].path == v->path)
-            *numbers[i].to = v->number;
-    return NULL;
+    const field numbers[] = {{0x01, &h->type},
+                             {0x02, &h->bytes},
+                             {0x03, &h->compressed},
+                             {0x04, &h->crc},
+                             {0x0501, &h->values},
+                             {0x0502, &h->encoding},
+                             {0x0503, &h->level_encoding},
+                             {0x0701, &h->values},
+                             {0x0702, &h->encoding},
+                             {0x0801, &h->values},
+                             {0x0804, &h->encoding},
+                             {0x0805, &h->level_bytes},
+                             {0x0806, &h->repetition_bytes},
+                             {0x0807, &h->is_compressed}};
+    take_number(v, numbers, sizeof numbers / sizeof *numbers);
+    return YK_OK;
 }
 
 const uint8_t *yk__pq_page_header(const uint8_t *p, size_t n, yk__pq_page *h, bool *truncated_out)

@@ -53,15 +53,15 @@ typedef struct {
     struct libdeflate_decompressor *deflate;
 } yk__pq_codecs;
 
-/* Decompresses a page into exactly `size` bytes at `to`; *ok_out is false if the data is damaged. */
+/* Decompresses a page into exactly `size` bytes at `to`. YK_EDATA: the data is damaged. */
 yk_status yk__pq_decompress(yk__pq_codecs *c, int codec, const uint8_t *from, size_t n, uint8_t *to,
-                            size_t size, bool *ok_out);
+                            size_t size);
 void yk__pq_codecs_fini(yk__pq_codecs *c);
 
 /* Whether n compressed bytes can expand to `size` bytes, so that a small file cannot request much memory. */
 bool yk__pq_can_expand(int codec, size_t n, size_t size);
 
-/* ---- parquet_values.c. Decoders continue where the last call ended; NULL: it worked. Otherwise the reason. The bytes are
+/* ---- parquet_values.c. Decoders continue where the last call ended. The bytes are
  * followed by YK__PQ_PAD readable ones. */
 
 /* The mix of runs and bit-packed groups that levels, indices and booleans use. */
@@ -75,7 +75,7 @@ typedef struct {
     uint32_t value;
 } yk__pq_hybrid;
 
-const char *yk__pq_hybrid_read(yk__pq_hybrid *h, uint32_t *out, size_t n);
+yk_status yk__pq_hybrid_read(yk__pq_hybrid *h, uint32_t *out, size_t n);
 
 /* If the next n values are one run, takes them, and returns its value; otherwise -1. */
 int64_t yk__pq_hybrid_same(yk__pq_hybrid *h, size_t n);
@@ -91,13 +91,13 @@ typedef struct {
     bool started;
 } yk__pq_delta;
 
-const char *yk__pq_delta_open(yk__pq_delta *d, const uint8_t *p, const uint8_t *end);
-const char *yk__pq_delta_read(yk__pq_delta *d, int64_t *out, size_t n);
+yk_status yk__pq_delta_open(yk__pq_delta *d, const uint8_t *p, const uint8_t *end);
+yk_status yk__pq_delta_read(yk__pq_delta *d, int64_t *out, size_t n);
 
 /* PLAIN numbers of a physical type, converted to int64_t or double; *p moves on. */
-const char *yk__pq_plain_read(uint8_t physical, bool is_unsigned, const uint8_t **p, const uint8_t *end,
-                              void *out, size_t n);
-const char *yk__pq_plain_texts(const uint8_t **p, const uint8_t *end, yk_parquet_text *out, size_t n);
+yk_status yk__pq_plain_read(uint8_t physical, bool is_unsigned, const uint8_t **p, const uint8_t *end,
+                            void *out, size_t n);
+yk_status yk__pq_plain_texts(const uint8_t **p, const uint8_t *end, yk_parquet_text *out, size_t n);
 
 /* Moves n dense values of 8 or 4 bytes to where `valid` is 1; the others become 0. `dense` is the number of ones. */
 void yk__pq_spread(void *values, size_t width, const uint8_t *valid, size_t n, size_t dense);

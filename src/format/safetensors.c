@@ -45,19 +45,6 @@ static bool bytes_of(const yk_tensor *t, uint64_t *out)
     return fits;
 }
 
-static yk_status bad(const yk_safetensors *s, const char *format, ...)
-    __attribute__((format(printf, 2, 3), cold));
-
-static yk_status bad(const yk_safetensors *s, const char *format, ...)
-{
-    char reason[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(reason, sizeof reason, format, args);
-    va_end(args);
-    return yk_fail(YK_EDATA, "%s: not a valid safetensors file: %s", s->path, reason);
-}
-
 /* ---- reading the header */
 
 static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *entry, yk_tensor *t)
@@ -69,51 +56,52 @@ static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *
     size_t i, d = 0;
     if (json_unpack_ex(entry, &error, 0, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape,
                        "data_offsets", &begin, &end))
-        return bad(s, "tensor \"%s\" needs a dtype, a shape and data_offsets of two numbers: %s", name,
-                   error.text);
+        return yk_fail(YK_EDATA, "tensor \"%s\" needs a dtype, a shape and data_offsets of two numbers: %s",
+                       name, error.text);
     while (d < DTYPES && strcmp(dtype, dtypes[d].name))
         d++;
     if (d == DTYPES)
-        return bad(
-            s, "tensor \"%s\" has unsupported dtype %.20s; F64, I64, U64, F32, I32, U32 and U8 are supported",
+        return yk_fail(
+            YK_EDATA,
+            "tensor \"%s\" has unsupported dtype %.20s; F64, I64, U64, F32, I32, U32 and U8 are supported",
             name, dtype);
     *t = (yk_tensor){.name = name, .dtype = (yk_dtype)d, .rank = json_array_size(shape)};
     if (!json_is_array(shape))
-        return bad(s, "the shape of tensor \"%s\" is not an array", name);
+        return yk_fail(YK_EDATA, "the shape of tensor \"%s\" is not an array", name);
     if (t->rank > YK_TENSOR_RANK_MAX)
-        return bad(s, "tensor \"%s\" has %zu dimensions, more than %d", name, t->rank, YK_TENSOR_RANK_MAX);
+        return yk_fail(YK_EDATA, "tensor \"%s\" has %zu dimensions, more than %d", name, t->rank,
+                       YK_TENSOR_RANK_MAX);
     json_array_foreach(shape, i, side)
     {
         if (!json_is_integer(side) || json_integer_value(side) < 0)
-            return bad(s, "dimension %zu of tensor \"%s\" is not a non-negative integer", i, name);
+            return yk_fail(YK_EDATA, "dimension %zu of tensor \"%s\" is not a non-negative integer", i, name);
         t->shape[i] = (uint64_t)json_integer_value(side);
     }
     if (!bytes_of(t, &t->bytes))
-        return bad(s, "the shape of tensor \"%s\" is too large for a file", name);
+        return yk_fail(YK_EDATA, "the shape of tensor \"%s\" is too large for a file", name);
     if (begin < 0 || end < begin || (uint64_t)end > s->data_size)
-        return bad(s, "tensor \"%s\" has data_offsets [%lld, %lld), but there are %llu bytes of data", name,
-                   (long long)begin, (long long)end, (unsigned long long)s->data_size);
+        return yk_fail(YK_EDATA,
+                       "tensor \"%s\" has data_offsets [%lld, %lld), but there are %llu bytes of data", name,
+                       (long long)begin, (long long)end, (unsigned long long)s->data_size);
     if ((uint64_t)(end - begin) != t->bytes)
-        return bad(
-            s, "tensor \"%s\" has %llu bytes according to its shape, but %llu according to its data_offsets",
+        return yk_fail(
+            YK_EDATA,
+            "tensor \"%s\" has %llu bytes according to its shape, but %llu according to its data_offsets",
             name, (unsigned long long)t->bytes, (unsigned long long)(end - begin));
     t->data = s->data + begin;
     return YK_OK;
 }
 
-static yk_status check_metadata(const yk_safetensors *s)
+static yk_status check_metadata(const json_t *meta)
 {
-    json_t *meta = json_object_get(s->header, METADATA);
-    if (!meta)
-        return YK_OK;
-    if (!json_is_object(meta))
-        return bad(s, "__metadata__ is not an object");
+    if (meta && !json_is_object(meta))
+        return yk_fail(YK_EDATA, "__metadata__ is not an object");
     const char *key;
     json_t *value;
-    json_object_foreach(meta, key, value)
+    json_object_foreach((json_t *)meta, key, value)
     {
         if (!json_is_string(value))
-            return bad(s, "\"%s\" of __metadata__ is not a string", key);
+            return yk_fail(YK_EDATA, "\"%s\" of __metadata__ is not a string", key);
     }
     return YK_OK;
 }
@@ -146,13 +134,14 @@ static yk_status parse_entries(yk_safetensors *s)
     const uint8_t *at = s->data;
     for (size_t i = 0; i < s->n; i++) {
         if ((const uint8_t *)s->tensor[i].data != at)
-            return bad(s, "tensor \"%s\" begins at byte %td of the data, expected %td (a gap or an overlap)",
-                       s->tensor[i].name, (const uint8_t *)s->tensor[i].data - s->data, at - s->data);
+            return yk_fail(YK_EDATA,
+                           "tensor \"%s\" begins at byte %td of the data, expected %td (a gap or an overlap)",
+                           s->tensor[i].name, (const uint8_t *)s->tensor[i].data - s->data, at - s->data);
         at += s->tensor[i].bytes;
     }
     if ((uint64_t)(at - s->data) != s->data_size)
-        return bad(s, "the tensors end at byte %td of %llu bytes of data", at - s->data,
-                   (unsigned long long)s->data_size);
+        return yk_fail(YK_EDATA, "the tensors end at byte %td of %llu bytes of data", at - s->data,
+                       (unsigned long long)s->data_size);
     return YK_OK;
 }
 
@@ -160,26 +149,27 @@ static yk_status parse(yk_safetensors *s)
 {
     const uint8_t *bytes = s->map;
     if (s->size < 8)
-        return bad(s, "it has %zu bytes, but the length of the header takes 8", s->size);
+        return yk_fail(YK_EDATA, "it has %zu bytes, but the length of the header takes 8", s->size);
     uint64_t n;
     memcpy(&n, bytes, 8);
     if (n > HEADER_MAX || n > s->size - 8)
-        return bad(s, "a header of %llu bytes does not fit (the file has %zu bytes; at most %u are allowed)",
-                   (unsigned long long)n, s->size, HEADER_MAX);
+        return yk_fail(YK_EDATA,
+                       "a header of %llu bytes does not fit (the file has %zu bytes; at most %u are allowed)",
+                       (unsigned long long)n, s->size, HEADER_MAX);
     const char *text = (const char *)bytes + 8;
     size_t length = n;
     while (length > 0 && text[length - 1] == ' ')
         length--;
     if (length < 2 || text[0] != '{' || text[length - 1] != '}')
-        return bad(s, "its header is not a JSON object");
+        return yk_fail(YK_EDATA, "its header is not a JSON object");
     s->data = bytes + 8 + n;
     s->data_size = s->size - 8 - n;
 
     json_error_t error;
     s->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!s->header)
-        return bad(s, "its header, byte %d: %s", error.position, error.text);
-    yk_status st = check_metadata(s);
+        return yk_fail(YK_EDATA, "its header, byte %d: %s", error.position, error.text);
+    yk_status st = check_metadata(json_object_get(s->header, METADATA));
     return st ? st : parse_entries(s);
 }
 
@@ -194,8 +184,8 @@ yk_status yk_safetensors_open(const char *path, yk_safetensors **out)
         return yk_fail_memory(sizeof *s, "a safetensors reader");
     }
     yk_status st = yk_map_file(path, &s->map, &s->size);
-    if (!st)
-        st = parse(s);
+    if (!st && (st = parse(s)) == YK_EDATA)
+        yk_fail(st, "%s: not a valid safetensors file: %s", path, yk_error());
     if (st)
         yk_safetensors_free(s);
     else

@@ -37,7 +37,7 @@ static yk_status look(yk_input *in, yk_tfr *rec)
     const uint8_t *p;
     size_t have;
     uint64_t length;
-    rec->offset = yk_input_offset(in);
+    rec->offset = in->offset;
     yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
     if (st)
         return st;
@@ -90,7 +90,7 @@ yk_status yk_tfr_is_record(yk_input *in, bool *here_out)
 yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out)
 {
     *found_out = false;
-    while (yk_input_offset(in) < limit) {
+    while (in->offset < limit) {
         const uint8_t *p;
         size_t have, i = 0;
         uint64_t length;
@@ -98,8 +98,8 @@ yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out)
         if (st || have < YK_TFR_HEADER)
             return st;
         size_t candidates = have - YK_TFR_HEADER + 1;
-        if (candidates > limit - yk_input_offset(in))
-            candidates = (size_t)(limit - yk_input_offset(in));
+        if (candidates > limit - in->offset)
+            candidates = (size_t)(limit - in->offset);
         while (i < candidates && !yk_tfr_header(p + i, &length))
             i++;
         yk_input_skip(in, i);

@@ -8,14 +8,14 @@ static const uint64_t unknown = UINT64_MAX; /* a path that is too long */
 
 static void fail(yk__thrift *t, const char *reason, bool truncated)
 {
-    t->fault = t->fault ? t->fault : reason;
+    t->status = t->status ? t->status : yk_fail(YK_EDATA, "%s", reason);
     t->truncated = truncated;
 }
 
 static void pass_on(yk__thrift *t, yk__thrift_value v)
 {
-    if (!t->fault && v.path != unknown)
-        t->fault = t->take(t->context, &v);
+    if (!t->status && v.path != unknown)
+        t->status = t->take(t->context, &v);
 }
 
 static uint64_t varint(yk__thrift *t)
@@ -55,7 +55,7 @@ static void read_list(yk__thrift *t, uint64_t path, int depth)
     const uint64_t n = !head ? 0 : (uint8_t)*head >> 4 == 15 ? varint(t) : (uint8_t)*head >> 4;
     if (n > (size_t)(t->end - t->p))
         fail(t, "a list extends beyond the end of the data", true);
-    for (uint64_t i = 0; i < n && !t->fault; i++)
+    for (uint64_t i = 0; i < n && !t->status; i++)
         read_value(t, type == TRUE || type == FALSE ? BYTE : type, path, depth + 1);
 }
 
@@ -63,7 +63,7 @@ static void read_struct(yk__thrift *t, uint64_t path, int depth)
 {
     int64_t id = 0;
     pass_on(t, (yk__thrift_value){.kind = YK__THRIFT_BEGIN, .path = path});
-    while (!t->fault) {
+    while (!t->status) {
         const char *head = bytes(t, 1);
         if (!head)
             return;
@@ -84,7 +84,7 @@ static void read_value(yk__thrift *t, int type, uint64_t path, int depth)
     yk__thrift_value v = {.kind = YK__THRIFT_NUMBER, .path = path};
     if (depth == MAX_DEPTH)
         fail(t, "structures are nested too deeply", false);
-    if (t->fault)
+    if (t->status)
         return;
     if (type == STRUCT) {
         read_struct(t, path, depth);
@@ -106,8 +106,8 @@ static void read_value(yk__thrift *t, int type, uint64_t path, int depth)
     }
 }
 
-const char *yk__thrift_read(yk__thrift *t)
+yk_status yk__thrift_read(yk__thrift *t)
 {
     read_struct(t, 0, 0);
-    return t->fault;
+    return t->status;
 }

@@ -10,17 +10,17 @@
  *
  * The function of `take`, for field 3 of the structures in field 4:
  *
- *     static const char *take(void *sum, const yk__thrift_value *v)
+ *     static yk_status take(void *sum, const yk__thrift_value *v)
  *     {
  *         if (v->kind == YK__THRIFT_NUMBER && v->path == 0x0403)
  *             *(int64_t *)sum += v->number;
- *         return NULL; // otherwise the reason why the value is bad
+ *         return YK_OK; // otherwise yk_error() says why the value is bad
  *     }
  *
  * Example:
  *     int64_t sum = 0;
  *     yk__thrift t = {.p = bytes, .end = bytes + n, .take = take, .context = &sum};
- *     const char *why = yk__thrift_read(&t); // NULL: it worked; otherwise what is wrong at t.p
+ *     yk_status st = yk__thrift_read(&t); // YK_EDATA: yk_error() says what is wrong at t.p
  *
  * One thread at a time.
  */
@@ -44,12 +44,12 @@ typedef struct {
 
 typedef struct {
     const uint8_t *p, *end;
-    const char *(*take)(void *context, const yk__thrift_value *v);
+    yk_status (*take)(void *context, const yk__thrift_value *v);
     void *context;
-    const char *fault; /* NULL: no error */
-    bool truncated;    /* the error is that the bytes end */
+    yk_status status;
+    bool truncated; /* the error is that the bytes end */
 } yk__thrift;
 
-const char *yk__thrift_read(yk__thrift *t);
+yk_status yk__thrift_read(yk__thrift *t);
 
 #endif

@@ -2,4 +2,4 @@
 #include <stdint.h>
 extern const uint8_t *bytes;
 extern size_t n;
-const char *take(void *sum, const yk__thrift_value *v);
+yk_status take(void *sum, const yk__thrift_value *v);
