@@ -271,8 +271,8 @@ static bool paused(void *context)
     chief *c = context;
     const bool ends = may_end(c);
     if ((is_due(c) || ends) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
-        yk__error_save(&c->paused, poll_snapshot(c, false));
-    return c->due.eval || (c->due.save && c->t->plan->synchronous) || ends;
+        yk__error_save(&c->paused, poll_snapshot(c, false)); /* and begins the next one */
+    return c->due.eval || (c->due.save && c->t->plan->synchronous) || ends || may_end(c);
 }
 
 static bool stop(void *context)
@@ -398,7 +398,7 @@ static yk_status on_tick(void *context)
 {
     yk_status st = yk__error_raise(&((chief *)context)->paused);
     st = st ? st : check_and_send(context);
-    return st ? st : poll_snapshot(context, false);
+    return st || may_end(context) ? st : poll_snapshot(context, false); /* otherwise paused() does it */
 }
 
 /* ---- the workers of this process ---- */

@@ -198,9 +198,8 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool
     r->validated = t->validated;
     if (at->period_examples)
         r->train_loss = at->period_loss / (double)at->period_examples;
-    if ((st = check_losses(t, at->step)) || !t->validated ||
-        (r->resumed_from && at->step == r->resumed_from && !at->period_examples))
-        return st; /* that step was evaluated before it was saved */
+    if ((st = check_losses(t, at->step)) || !t->validated || (at->step && at->step == s->resumed))
+        return st;
     st = yk__select(s, at->step, extra, &r->validation, &r->test);
     return st || !s->best.improved ? st : keep_best(t);
 }

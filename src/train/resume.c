@@ -37,18 +37,15 @@ static const char *obstacle_of(const yk__trainer *t, const yk_best *best)
 }
 
 /* If the best model cannot be compared with later ones, the best of the later ones is selected. */
-static void check_best(const yk__trainer *t, yk_best *best)
+static yk_status check_best(const yk__trainer *t, yk_best *best)
 {
     const char *run_dir = t->result->run_dir, *obstacle = best->step ? obstacle_of(t, best) : NULL;
-    if (obstacle) {
-        yk_warn(
-            "%s: the checkpoint of the best model, step-%llu, %s: the best of the later models is selected",
+    if (!obstacle) /* the run may have ended before it did so */
+        return best->step ? yk__checkpoint_name_best(run_dir, best->step) : YK_OK;
+    yk_warn("%s: the checkpoint of the best model, step-%llu, %s: the best of the later models is selected",
             run_dir, (unsigned long long)best->step, obstacle);
-        *best = (yk_best){0};
-    } else if (best->step &&
-               yk__checkpoint_name_best(run_dir, best->step)) { /* the run may have ended before it did so */
-        yk_warn("%s", yk_error());
-    }
+    *best = (yk_best){0};
+    return YK_OK;
 }
 
 /* The test metrics of the best model, which are not in checkpoints: evaluates it in `store`, and loads the newest one again. Without
@@ -102,7 +99,7 @@ static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
     if (!st)
         st = check_examples(t);
     if (!st)
-        check_best(t, &t->resumed.best);
+        st = check_best(t, &t->resumed.best);
     if (!st)
         st = evaluate_best(t, store);
     if (!st)
@@ -218,6 +215,7 @@ static void set_progress(yk__trainer *t, const yk_progress_state *p)
     t->epoch = p->epoch;
     if (t->selection.monitor) {
         t->selection.best = p->best;
+        t->selection.resumed = p->period_examples ? 0 : p->step;
         yk__set_reductions(t, yk_local_set_reductions);
         yk__follow_evaluation(t); /* the run may have been stopped */
     }

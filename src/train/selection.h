@@ -50,6 +50,7 @@ typedef struct {
     uint64_t patience;    /* 0: never stop */
     uint64_t lr_patience; /* 0: learning rates do not depend on the value */
     yk_best best;
+    uint64_t resumed;  /* a step that was evaluated before it was saved, so `best` includes it; 0: none */
     yk_tally tally;    /* of the validation set, in the last evaluation */
     yk_tally tested;   /* of the test set and the best model; 0 examples: not known */
     float *parameters; /* of the best model, for a caller without a run directory; else NULL */
