@@ -298,7 +298,8 @@ static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory 
     return wrong;
 }
 
-/* The best model is that of the result, and complete; of a synchronous run, that of the undisturbed one. */
+/* The best model is that of the result, and complete; of a synchronous run, that of the undisturbed one, or a better one: a run that a
+ * signal ends is evaluated at that step, too. */
 static const char *check_best(const schedule *s, const yk_result *r, const yk_result *undisturbed,
                               yk_fs_memory *disk, complaint *why)
 {
@@ -311,7 +312,12 @@ static const char *check_best(const schedule *s, const yk_result *r, const yk_re
     free(best);
     if (!same)
         return complain(why, "checkpoints/best does not name %s, or that model is missing", name);
-    if (s->bits && (r->selected.step != undisturbed->selected.step || r->waited != undisturbed->waited))
+    const yk_best *a = &r->selected, *b = &undisturbed->selected;
+    bool signal = false;
+    for (int i = 0; i < s->attempts; i++)
+        signal |= has(&s->attempt[i], YK_SIM_SIGNAL);
+    const bool better = signal && a->best < b->best; /* the monitored value is the loss */
+    if (s->bits && ((a->step != b->step && !better) || r->waited != undisturbed->waited))
         return complain(why, "step %llu was selected; without faults, step %llu",
                         (unsigned long long)r->selected.step, (unsigned long long)undisturbed->selected.step);
     return NULL;

@@ -234,19 +234,24 @@ static yk_status check_client(yk_server *s, yk__client *c, double now)
     return dead || silent > fmax(max, YK_TIMEOUT_FACTOR * c->longest) ? declare_lost(s, c, silent) : YK_OK;
 }
 
-static yk_status check_timeouts(yk_server *s, double now)
+/* Fails if workers were lost, the others have left, and there are examples that nobody has used. */
+static yk_status check_left(const yk_server *s)
 {
     bool all_bye = true;
-    yk_status st = YK_OK;
-    for (int i = 0; !st && i < s->nclients; i++) {
-        st = check_client(s, &s->client[i], now);
+    for (int i = 0; i < s->nclients; i++)
         all_bye &= s->client[i].left || s->client[i].joined;
-    }
-    if (st || (st = check_chief(s, now)))
-        return st;
     return s->active == 0 && s->chief && !all_bye && !s->stopping && yk__has_examples(s)
                ? yk_fail(YK_ELOST, "no worker is left")
                : YK_OK;
+}
+
+static yk_status check_timeouts(yk_server *s, double now)
+{
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < s->nclients; i++)
+        st = check_client(s, &s->client[i], now);
+    st = st ? st : check_chief(s, now);
+    return st ? st : check_left(s);
 }
 
 bool yk__all_have_left(const yk_server *s)
@@ -361,7 +366,7 @@ yk_status yk_server_run(yk_server *s)
             yk_wait_poll(&w);
     }
     wait_ends(s, yk_now_ns());
-    return st;
+    return st ? st : check_left(s);
 }
 
 /* ---- state ---- */

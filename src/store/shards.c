@@ -18,7 +18,7 @@ static void make_channel(yk_shards *s, int first)
     const int threads = s->plan->channels > 1 ? 1 : s->plan->workers_per_process, servers = s->plan->owners;
     c->first = first;
     c->end = first + threads;
-    c->current = c->slot;
+    c->current = &c->slot[YK__MAX_OUTSTANDING - 1]; /* empty: the first request is slot[0] */
     yk_mutex_init(&c->lock);
     c->share = allocate(s, threads, sizeof *c->share);
     c->queue = allocate(s, servers, sizeof *c->queue);

@@ -260,19 +260,19 @@ static yk_status poll_snapshot(chief *c, bool wait)
 static bool may_end(const chief *c)
 {
     return c->t->plan->synchronous && (c->t->selection.patience || c->t->plan->monitors) &&
-           c->snapshot.taken && c->snapshot.due.eval && !c->snapshot.initial && !c->paused.st;
+           c->snapshot.taken && c->snapshot.due.eval && !c->snapshot.initial;
 }
 
 /* Whether workers wait for a snapshot. Begins it as soon as the one before is done. A checkpoint that need not be exact can
  * wait instead. After an evaluation that may end the run they wait until the next call, however fast it was: the server asks
- * whether to stop when a pause ends. */
+ * whether to stop when a pause ends. If a snapshot failed, no step follows it. */
 static bool paused(void *context)
 {
     chief *c = context;
     const bool ends = may_end(c);
     if ((is_due(c) || ends) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
         yk__error_save(&c->paused, poll_snapshot(c, false)); /* and begins the next one */
-    return c->due.eval || (c->due.save && c->t->plan->synchronous) || ends || may_end(c);
+    return c->due.eval || (c->due.save && c->t->plan->synchronous) || ends || may_end(c) || c->paused.st;
 }
 
 static bool stop(void *context)
