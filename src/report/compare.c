@@ -138,16 +138,9 @@ static void add_highlights(yk_compare *c)
 
 void yk_compare_fini(yk_compare *c)
 {
-    free(c->facts);
-    free(c->value);
-    free(c->group);
-    free(c->members);
-    free(c->group_of);
-    free(c->label);
-    free(c->panel);
-    free(c->line);
     for (size_t t = 0; t < c->tables; t++)
         yk_table_fini(&c->table[t]);
+    yk_arena_free(&c->arena);
     *c = (yk_compare){0};
 }
 
@@ -343,7 +336,7 @@ static void put_results(const yk_compare *c, yk_table *t, unsigned table, const 
 /* ---- the tables ---- */
 
 /* A row for each group: its options, then the results. */
-static void fill_runs(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
+static void fill_runs(yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool names = yk__shows_names(c);
     if (c->groups == c->n)
@@ -425,14 +418,12 @@ static const yk_config_group *base_of(const yk_compare *c, const position *at, s
 }
 
 /* The groups that differ only in the batch size, or in the workers. */
-static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
+static void fill_partners(yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool workers = kind->results == WORKERS;
-    position *at = calloc(c->groups, sizeof *at);
-    if (!at) {
-        t->status = yk_fail_memory(c->groups * sizeof *at, "a comparison of runs");
+    position *at = yk_arena_alloc(&c->arena, c->groups, sizeof *at, "a comparison of runs");
+    if (!at)
         return;
-    }
     const yk_option_set which = yk__options_except(c, workers ? yk__worker_options : yk__batch_options),
                         paired = workers ? which & ~yk__options_in(c, EXCEPT("mode")) : which;
     const size_t n = find_partners(c, which, paired, workers ? FACT(workers) : FACT(batch), at);
@@ -446,7 +437,6 @@ static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_ta
         yk__put_options(c, t, g->run[0]);
         put_results(c, t, kind->results, g, base_of(c, at, first, i, paired));
     }
-    free(at);
 }
 
 /* "async", or "async, 1 server" if runs differ in that; an empty cell for no group. */
@@ -464,7 +454,7 @@ static void put_mode(const yk_compare *c, const yk_config_group *g, bool servers
 }
 
 /* N workers are compared with N workers, whether parameter servers are used or not. */
-static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
+static void fill_modes(yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool servers = yk_is_listed("servers", c->varying);
     const yk_option_set paired = yk__options_except(c, kind->except);
@@ -520,10 +510,11 @@ enum { TABLES = sizeof tables / sizeof *tables };
 yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
 {
     yk_compare *c = out;
-    *c = (yk_compare){.run = runs, .facts = calloc(n, sizeof *c->facts), .n = n};
-    bool *failed = calloc(n, sizeof *failed), processes = false, per_process = false;
-    yk_status st = c->facts && failed ? YK_OK : yk_fail_memory(n * sizeof *c->facts, "a comparison of runs");
-    for (size_t i = 0; !st && i < n; i++) {
+    *c = (yk_compare){.run = runs, .n = n};
+    c->facts = yk_arena_alloc(&c->arena, n, sizeof *c->facts, "a comparison of runs");
+    bool *failed = yk_arena_alloc(&c->arena, n, sizeof *failed, "a comparison of runs"), processes = false,
+         per_process = false;
+    for (size_t i = 0; failed && i < n; i++) {
         yk_facts_of(&runs[i], &c->facts[i]);
         failed[i] = c->facts[i].failed;
         c->epochs_differ |= fabs(c->facts[i].epochs - c->facts[0].epochs) > 0.005;
@@ -532,14 +523,12 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
             c->facts[i].workers * c->facts[0].processes != c->facts[0].workers * c->facts[i].processes;
     }
     c->mixed = processes && per_process;
-    if (!st)
-        st = yk__find_varying(c);
-    if (!st) {
+    yk__find_varying(c);
+    if (!c->arena.status)
         yk__find_target(c);
-        st = yk__groups_make(c);
-    }
-    if (!st)
-        st = yk__labels_make(c);
+    yk__groups_make(c);
+    yk__labels_make(c);
+    yk_status st = c->arena.status;
     for (size_t k = 0; !st && k < TABLES + YK_RUN_TABLES; k++) {
         yk_table *t = &c->table[c->tables++];
         if (k < TABLES) {
@@ -550,13 +539,12 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
         }
         yk_table_drop_empty_columns(t);
         yk_table_mark(t, failed);
-        st = t->status;
+        st = t->status ? t->status : c->arena.status;
         if (!st && !t->rows)
             yk_table_fini(&c->table[--c->tables]);
     }
     if (!st && n > 1)
         add_highlights(c);
-    free(failed);
     if (st)
         yk_compare_fini(c);
     return st;

@@ -26,6 +26,7 @@
 #ifndef YK_REPORT_COMPARE_H
 #define YK_REPORT_COMPARE_H
 
+#include "base/arena.h"
 #include "base/moments.h"
 #include "report/facts.h"
 #include "report/table.h"
@@ -44,7 +45,7 @@ typedef uint64_t yk_option_set;
 
 /* Runs with the same options: repeats. They are one curve: the mean. */
 typedef struct {
-    size_t *run; /* [n], owned by the comparison */
+    size_t *run; /* [n] */
     size_t n;
     /* The options in which it differs from other groups, "sync, 2 workers", or its name. */
     char label[YK_LABEL_SIZE];
@@ -93,6 +94,7 @@ typedef struct {
         char title[64], value[64], text[256];
     } highlight[6];
     size_t highlights;
+    yk_arena arena; /* owns the arrays */
 } yk_compare;
 
 yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out);
@@ -116,7 +118,7 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
 typedef struct yk__table_kind yk__table_kind;
 struct yk__table_kind {
     /* no rows: there is no table */
-    void (*fill)(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
+    void (*fill)(yk_compare *c, const yk__table_kind *kind, yk_table *t);
     unsigned results;                              /* the columns: one of the bits in compare.c */
     const char *id, *title, *note, *const *except; /* options that are not shown */
 };
@@ -130,11 +132,12 @@ void yk__put_members(yk_table *t, const yk__member *m, size_t n, const json_t *o
 /* Columns for the options that vary, without `except`; returns how many. Then the cells of a run, if these columns are next. */
 size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *except);
 void yk__put_options(const yk_compare *c, yk_table *t, size_t run);
-void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
-void yk__fill_machines(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
+void yk__fill_by_host(yk_compare *c, const yk__table_kind *kind, yk_table *t);
+void yk__fill_machines(yk_compare *c, const yk__table_kind *kind, yk_table *t);
 
-yk_status yk__find_varying(yk_compare *c);
-yk_status yk__groups_make(yk_compare *c);
+/* These do nothing after an error of the arena. */
+void yk__find_varying(yk_compare *c);
+void yk__groups_make(yk_compare *c);
 bool yk__all_failed(const yk_compare *c, const yk_config_group *g);
 
 /* Sets `target`, and the times to it: the highest accuracy that three quarters of the runs reach, rounded down to half a
@@ -148,7 +151,7 @@ bool yk__shows_names(const yk_compare *c);
 /* "": all runs of the group are complete; "failed", "1 of 3 failed". */
 void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out /* [64] */);
 
-yk_status yk__labels_make(yk_compare *c);
+void yk__labels_make(yk_compare *c);
 
 /* "batch 5", "2 workers", "async": an option and its value, for labels. */
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size);

@@ -79,19 +79,27 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
 
 /* ---- facts that several files may have ---- */
 
-/* The sum over all processes. */
-static double sum(const yk_run *r, const char *name)
+/* "": not known */
+static const char *host_of(const json_t *process)
 {
-    double total = NAN;
+    const char *host = yk_string_at(process, "host");
+    return host ? host : "";
+}
+
+double yk_used_on(const yk_run *r, const char *host, const char *name)
+{
+    double sum = NAN, longest = 0.0;
     const json_t *p;
+    const bool peak = strstr(name, "peak");
     size_t i;
+    json_array_foreach(r->processes, i, p) longest = fmax(longest, yk_number_at(p, "seconds"));
     json_array_foreach(r->processes, i, p)
     {
-        const double x = yk_number_at(p, name);
-        if (isfinite(x))
-            total = yk_known_or(total, 0.0) + x;
+        const double x = yk_number_at(p, name), seconds = yk_number_at(p, "seconds");
+        if (isfinite(x) && (!host || !strcmp(host_of(p), host)))
+            sum = yk_known_or(sum, 0.0) + (!peak && seconds < longest ? seconds / longest : 1.0) * x;
     }
-    return total;
+    return sum;
 }
 
 /* Of all hosts; several processes may be on the same one. */
@@ -165,29 +173,16 @@ static void phases_of(const yk_run *r, yk_facts *f)
         f->phase[p] = total > 0.0 ? f->phase[p] / total : NAN;
 }
 
-static const char *host_of(const json_t *process)
-{
-    const char *host = yk_string_at(process, "host");
-    return host ? host : "";
-}
-
 /* Bytes per second of the busiest host, in its busier direction: a link carries as many in the other one at the same time. */
 static double busiest_rate(const yk_run *r)
 {
     double max = NAN;
-    const json_t *p, *q;
-    size_t i, k;
+    const json_t *p;
+    size_t i;
     json_array_foreach(r->processes, i, p)
     {
-        double sent = 0.0, received = 0.0;
-        json_array_foreach(r->processes, k, q)
-        {
-            if (strcmp(host_of(p), host_of(q)))
-                continue;
-            sent += yk_number_at(q, "sent_rate");
-            received += yk_number_at(q, "received_rate");
-        }
-        max = fmax(max, fmax(sent, received)); /* fmax() ignores NaN */
+        max = fmax(max, yk_used_on(r, host_of(p), "sent_rate")); /* fmax() ignores NaN */
+        max = fmax(max, yk_used_on(r, host_of(p), "received_rate"));
     }
     return max;
 }
@@ -195,11 +190,11 @@ static double busiest_rate(const yk_run *r)
 static void resources_of(const yk_run *r, yk_facts *f)
 {
     double cpu_seconds = yk_number_at(r->summary, "cpu_seconds");
-    f->cpu = yk_known_or(yk_known_or(sum(r, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
+    f->cpu = yk_known_or(yk_known_or(yk_used_on(r, NULL, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
                          cpu_seconds / f->seconds);
     f->cores = yk_known_or(all_cores(r), yk_number_at(r->summary, "resources.cpu.of"));
     f->memory_peak =
-        yk_known_or(sum(r, "rss_peak"), yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
+        yk_known_or(yk_used_on(r, NULL, "rss_peak"), yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
                                                     yk_number_at(r->summary, "peak_rss_bytes")));
     f->sent = yk_number_at(r->summary, "bytes_sent");
     f->received = yk_number_at(r->summary, "bytes_received");

@@ -80,6 +80,10 @@ static inline bool yk_is_listed(const char *name, const char *const *list)
 /* "cpu 77 %", from a summary; "": it has no bottleneck. Returns `out`. */
 const char *yk_bottleneck_text(const json_t *summary, char out[48]);
 
+/* The sum of a number of the processes on a host (NULL: of all); NAN: it is not known. A process that ran for a part of the time
+ * counts for that part of a mean. */
+double yk_used_on(const yk_run *r, const char *host, const char *name);
+
 void yk_facts_of(const yk_run *r, yk_facts *out);
 
 void yk_plateau_find(const yk_metrics *eval, yk_plateau *out);

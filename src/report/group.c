@@ -7,14 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-yk_status yk__groups_make(yk_compare *c)
+void yk__groups_make(yk_compare *c)
 {
-    size_t *of = c->group_of = calloc(c->n, sizeof *of), at = 0;
-    c->group = calloc(c->n, sizeof *c->group);
-    c->members = calloc(c->n, sizeof *c->members);
-    if (!of || !c->group || !c->members)
-        return yk_fail_memory(c->n * sizeof *c->group, "groups of runs");
-    for (size_t i = 0; i < c->n; i++) {
+    size_t at = 0, *of = c->group_of = yk_arena_alloc(&c->arena, c->n, sizeof *of, "groups of runs");
+    c->group = yk_arena_alloc(&c->arena, c->n, sizeof *c->group, "groups of runs");
+    c->members = yk_arena_alloc(&c->arena, c->n, sizeof *c->members, "groups of runs");
+    for (size_t i = 0; !c->arena.status && i < c->n; i++) {
         while (of[i] < c->groups && !yk__options_same(c, c->members[of[i]], i, c->identity))
             of[i]++;
         if (of[i] == c->groups)
@@ -27,7 +25,6 @@ yk_status yk__groups_make(yk_compare *c)
             if (of[i] == g)
                 c->members[at++] = i;
     }
-    return YK_OK;
 }
 
 bool yk__all_failed(const yk_compare *c, const yk_config_group *g)
@@ -193,19 +190,17 @@ static bool varies_in_repeats(const char *option)
     return o && o->flags & YK_OPT_VARIES_IN_REPEATS;
 }
 
-yk_status yk__find_varying(yk_compare *c)
+void yk__find_varying(yk_compare *c)
 {
     static const char *const usual[] = {"model",  "data",      "mode",    "servers",   "workers",
                                         "batch",  "processes", "threads", "optimizer", "lr",
                                         "epochs", "steps",     "seed",    NULL};
-    char(*text)[YK_OPTION_SIZE] = calloc(c->n, sizeof *text);
+    char(*text)[YK_OPTION_SIZE] = yk_arena_alloc(&c->arena, c->n, sizeof *text, "the options of runs");
     const char *name;
     json_t *value;
-    c->value = calloc(c->n, sizeof *c->value);
-    if (!text || !c->value) {
-        free(text);
-        return yk_fail_memory(c->n * (sizeof *text + sizeof *c->value), "the options of runs");
-    }
+    c->value = yk_arena_alloc(&c->arena, c->n, sizeof *c->value, "the options of runs");
+    if (c->arena.status)
+        return;
     for (size_t k = 0; usual[k]; k++)
         c->options += find_values(c, c->options, usual[k], text);
     for (size_t i = 0; i < c->n; i++)
@@ -221,8 +216,6 @@ yk_status yk__find_varying(yk_compare *c)
     (void)find_values(c, YK_MAX_VARYING, "scaling", text);
     for (size_t k = 0; k < c->options; k++)
         c->identity |= (yk_option_set)!varies_in_repeats(c->varying[k]) << k;
-    free(text);
-    return YK_OK;
 }
 
 yk_option_set yk__options_in(const yk_compare *c, const char *const *list)
@@ -375,18 +368,18 @@ static void label_runs(yk_compare *c)
         }
 }
 
-yk_status yk__labels_make(yk_compare *c)
+void yk__labels_make(yk_compare *c)
 {
-    c->label = calloc(c->n, sizeof *c->label);
-    c->panel = calloc(c->groups, sizeof *c->panel);
-    c->line = calloc(c->groups, sizeof *c->line);
-    if (!c->label || !c->panel || !c->line)
-        return yk_fail_memory(c->n * 3 * YK_LABEL_SIZE, "the names of runs");
+    c->label = yk_arena_alloc(&c->arena, c->n, sizeof *c->label, "the names of runs");
+    c->panel = yk_arena_alloc(&c->arena, c->n, sizeof *c->panel, "the names of runs");
+    c->line = yk_arena_alloc(&c->arena, c->n, sizeof *c->line, "the names of runs");
     yk_option_set panels;
+    if (c->arena.status)
+        return;
     find_label_options(c);
-    const yk_status st = yk__options_for_panels(c, c->members, c->n, c->in_labels, &panels);
+    c->arena.status = yk__options_for_panels(c, c->members, c->n, c->in_labels, &panels);
     const bool names = yk__shows_names(c);
-    for (size_t g = 0; !st && g < c->groups; g++) {
+    for (size_t g = 0; !c->arena.status && g < c->groups; g++) {
         yk_config_group *group = &c->group[g];
         char panel[YK_LABEL_SIZE], line[YK_LABEL_SIZE];
         yk__options_join(c, group->run[0], c->in_labels, group->label);
@@ -401,5 +394,4 @@ yk_status yk__labels_make(yk_compare *c)
         group->line = index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
     }
     label_runs(c);
-    return st;
 }

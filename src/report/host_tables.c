@@ -40,7 +40,7 @@ static bool is_row_of(yk_table *t, size_t r, const json_t *host)
     return true;
 }
 
-void yk__fill_machines(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
+void yk__fill_machines(yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     (void)kind;
     for (size_t k = 0; k < MACHINE; k++)
@@ -76,23 +76,11 @@ static const yk__member used[] = {
 };
 enum { USED = sizeof used / sizeof *used };
 
-/* The sum over the processes of a run on a host; NAN: none, or nothing was sent. A process that ran for a part of the time counts
- * for that part of a mean. */
+/* NAN: also if nothing was sent. */
 static double used_of(const yk_run *r, const char *host, const char *name)
 {
-    double sum = NAN, longest = 0.0;
-    const json_t *p;
-    const bool peak = strstr(name, "peak"), traffic = strstr(name, "sent") || strstr(name, "received");
-    size_t i;
-    json_array_foreach(r->processes, i, p) longest = fmax(longest, yk_number_at(p, "seconds"));
-    json_array_foreach(r->processes, i, p)
-    {
-        const char *here = yk_string_at(p, "host");
-        const double x = yk_number_at(p, name), seconds = yk_number_at(p, "seconds");
-        if (here && !strcmp(here, host) && isfinite(x))
-            sum = yk_known_or(sum, 0.0) + (!peak && seconds < longest ? seconds / longest : 1.0) * x;
-    }
-    return traffic && !(sum > 0.0) ? NAN : sum;
+    const double sum = yk_used_on(r, host, name);
+    return sum > 0.0 || !(strstr(name, "sent") || strstr(name, "received")) ? sum : NAN;
 }
 
 /* ---- what they sent to each other ---- */
@@ -152,7 +140,7 @@ static void put_row(const yk_compare *c, const yk_config_group *g, const char *h
     }
 }
 
-void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
+void yk__fill_by_host(yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool traffic = !strcmp(kind->id, "traffic-between-hosts");
     const char *host[MAX_HOSTS + 1] = {NULL};

@@ -66,6 +66,7 @@ static void export_tables(const yk_compare *c, yk_format format, yk_text *out)
 /* Uses the first program that is installed. $1: the SVG file, $2: the PNG file, $3: its size, $4: a directory. Browsers run without
  * a sandbox: root needs that, and the file is ours. Another one may be running, with another user's data. */
 static const char converter[] =
+    "exec >/dev/null 2>&1\n"
     "command -v rsvg-convert && exec rsvg-convert --zoom=2 -o \"$2\" \"$1\"\n"
     "for browser in chromium chromium-browser google-chrome; do\n"
     "  command -v $browser && exec $browser --headless --no-sandbox --disable-gpu --hide-scrollbars \\\n"
@@ -79,16 +80,8 @@ static yk_status convert(const char *from, const char *to, int height, const cha
     char size[48];
     snprintf(size, sizeof size, "%d,%d", YK__WIDTH, height);
     const char *const arguments[] = {"sh", "-c", converter, "sh", from, to, size, temp, NULL};
-    posix_spawn_file_actions_t quiet;
     pid_t pid;
-    int status = 0, error = posix_spawn_file_actions_init(&quiet);
-    if (error)
-        return yk_fail_memory(sizeof quiet, "a program");
-    for (int fd = STDOUT_FILENO; !error && fd <= STDERR_FILENO; fd++)
-        error = posix_spawn_file_actions_addopen(&quiet, fd, "/dev/null", O_WRONLY, 0);
-    if (!error)
-        error = posix_spawn(&pid, "/bin/sh", &quiet, NULL, (char *const *)arguments, environ);
-    posix_spawn_file_actions_destroy(&quiet);
+    int status = 0, error = posix_spawn(&pid, "/bin/sh", NULL, NULL, (char *const *)arguments, environ);
     if (error)
         return yk_fail(YK_ESYSTEM, "cannot start /bin/sh: %s", strerror(error));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -167,37 +160,28 @@ static yk_status create_comparison(yk_format format, char **out)
     return *out ? YK_OK : yk_fail_memory(sizeof name, "a path");
 }
 
-static void compose(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
-                    const yk_figures *fs, yk_text *out)
+static void compose(const yk_report *r, const yk_page *page, yk_text *out)
 {
-    if (r->format != YK_FORMAT_HTML) {
-        export_tables(c, r->format, out);
-        return;
-    }
-    char *directory = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
-         *slash = directory ? strrchr(directory, '/') : NULL;
-    yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, warnings, fs}, out);
-    free(directory);
+    if (r->format == YK_FORMAT_HTML)
+        yk_page_write(page, out);
+    else
+        export_tables(page->compare, r->format, out);
 }
 
-static yk_status write_out(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
-                           const yk_figures *fs, yk_report_result *out)
+static yk_status write_out(const yk_report *r, const yk_page *page, yk_report_result *out)
 {
     const bool compares = !r->out && r->n > 1;
-    yk_text text = {0};
+    const char *dir = r->out || compares ? NULL : r->paths[0];
     char name[32];
+    yk_text text = {0};
     snprintf(name, sizeof name, "report.%s", ending[r->format]);
-    yk_status st = YK_OK;
-    compose(r, c, warnings, fs, &text);
+    compose(r, page, &text);
     out->bytes = text.n;
-    if (!st && compares)
-        st = create_comparison(r->format, &out->out);
-    else if (!st &&
-             (r->out ? !(out->out = strdup(r->out)) : asprintf(&out->out, "%s/%s", r->paths[0], name) < 0))
+    yk_status st = compares ? create_comparison(r->format, &out->out) : YK_OK;
+    if (!compares && (dir ? asprintf(&out->out, "%s/%s", dir, name) : asprintf(&out->out, "%s", r->out)) < 0)
         st = yk_fail_memory(64, "a path");
     if (!st)
-        st =
-            r->out || compares ? yk_text_save(&text, NULL, out->out) : yk_text_save(&text, r->paths[0], name);
+        st = yk_text_save(&text, dir, dir ? name : out->out);
     if (st && compares && out->out)
         unlink(out->out);
     yk_text_fini(&text);
@@ -209,6 +193,8 @@ static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_
     yk_warnings warnings = {0};
     yk_figures fs = {0};
     yk_compare c;
+    char *path = r->n == 1 ? realpath(r->paths[0], NULL) : NULL, *slash = path ? strrchr(path, '/') : NULL;
+    const yk_page page = {r->title, slash && slash[1] ? slash + 1 : NULL, &c, &warnings, &fs};
     yk_status st = yk_compare_make(runs, n, &c);
     if (!st)
         st = yk_warnings_make(&c, &warnings);
@@ -220,11 +206,12 @@ static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_
     if (!st && r->svg)
         st = export_drawings(&fs, r->svg, false);
     if (!st)
-        st = write_out(r, &c, &warnings, &fs, out);
+        st = write_out(r, &page, out);
     if (!st && r->png) /* last: it needs another program, which may fail */
         st = export_drawings(&fs, r->png, true);
     out->figures = fs.n;
     out->warnings = warnings.n;
+    free(path);
     yk_figures_fini(&fs);
     yk_warnings_fini(&warnings);
     yk_compare_fini(&c);
@@ -244,12 +231,6 @@ static yk_status load_some(void *context, int me)
     for (size_t i = (size_t)me; !st && i < l->list.n; i += (size_t)l->threads)
         st = yk_run_load(&l->list.run[i]);
     return st;
-}
-
-static yk_status load_all(loading *l)
-{
-    l->threads = yk_cores_for(l->list.n);
-    return yk_team_once(l->threads, load_some, l);
 }
 
 /* The page must not replace a file of a run: of its directory, worker-R/ or checkpoints/step-N/. */
@@ -282,7 +263,8 @@ yk_status yk_report_make(const yk_report *r, yk_report_result *out)
     yk_status st = r->out ? check_out(r->out) : YK_OK;
     if (st || (st = yk_runs_find(r->paths, r->n, &l.list)))
         return st;
-    st = load_all(&l);
+    l.threads = yk_cores_for(l.list.n);
+    st = yk_team_once(l.threads, load_some, &l);
     if (!st)
         st = report_on(r, l.list.run, l.list.n, out);
     out->runs = l.list.n;

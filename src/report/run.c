@@ -57,15 +57,12 @@ static yk_status each_line(const char *dir, const char *name, uint64_t max, take
     if (f && !line)
         st = yk_fail_memory(MAX_LINE, "a line");
     while (!st && f) {
-        size_t n = 0;
-        int c;
-        while ((c = getc_unlocked(f)) != EOF && c != '\n')
-            if (n < MAX_LINE - 1) /* the rest of a longer line is ignored: it is not valid */
-                line[n++] = (char)c;
-        if (c == EOF && !n)
+        if (!fgets(line, MAX_LINE, f)) /* a longer line comes in pieces, which are not valid */
             break;
+        const size_t n = strcspn(line, "\n");
+        const bool whole = line[n] == '\n';
         line[n] = 0;
-        st = take(context, line, n, c == '\n');
+        st = take(context, line, n, whole);
     }
     if (!st && f && !feof(f))
         st = yk_fail_in(dir, name, "cannot read", errno);
@@ -433,19 +430,15 @@ static yk_status read_logs(yk_run *r)
             continue;
         if ((st = YK_RESERVE(r->log, r->log_cap, r->logs + 1, "the logs of a run")))
             break;
-        yk_process_log *w = &r->log[r->logs++];
+        yk_process_log *w = &r->log[r->logs];
         *w = (yk_process_log){.rank = (int)rank, .cores = NAN, .memory = NAN, .link = NAN};
         st = process_log_read(r, w);
+        /* a directory may have only TensorBoard events */
+        r->logs += w->sample.n || w->alerts || w->host[0];
     }
     closedir(d);
     if (r->logs)
         qsort(r->log, r->logs, sizeof *r->log, by_rank);
-    /* skip directories that only have TensorBoard events */
-    size_t kept = 0;
-    for (size_t i = 0; i < r->logs; i++)
-        if (r->log[i].sample.n || json_array_size(r->log[i].alerts) || r->log[i].host[0])
-            r->log[kept++] = r->log[i];
-    r->logs = kept;
     return st;
 }
 
