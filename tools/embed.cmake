@@ -1,4 +1,4 @@
-# Converts a file to a C array: cmake -DIN=src/report/page.css -DNAME=report_page_css -DOUT=page_css.c -P tools/embed.cmake
+# Converts a file to a C array: cmake -DIN=src/report/page.js -DNAME=report_page_js -DOUT=page_js.c -P tools/embed.cmake
 #
 #     const unsigned char yk_embedded_NAME[];          its bytes, then a zero byte
 #     const unsigned long yk_embedded_NAME_size;       without the zero byte

@@ -319,8 +319,8 @@ static char *make_metrics(void *observer)
     return document(observer, metrics);
 }
 
-/* Generated from page.html by the build. */
-extern const unsigned char yk_embedded_observe_page_html[];
+/* Generated from page.html and page.css by the build. */
+extern const unsigned char yk_embedded_observe_page_html[], yk_embedded_observe_page_css[];
 
 yk_status yk__live_start(yk_observer *o)
 {
@@ -328,6 +328,7 @@ yk_status yk__live_start(yk_observer *o)
     static const yk_http_route routes[] = {
         {"/", html, .text = (const char *)yk_embedded_observe_page_html},
         {"/index.html", html, .text = (const char *)yk_embedded_observe_page_html},
+        {"/page.css", "text/css; charset=utf-8", .text = (const char *)yk_embedded_observe_page_css},
         {"/status.json", "application/json; charset=utf-8", .make = yk__live_status},
         {"/metrics", "text/plain; version=0.0.4; charset=utf-8", .make = make_metrics},
         {NULL}};

@@ -387,9 +387,9 @@ static void page_run(const yk_page *p, size_t i, yk_text *out)
 
 /* ---- the page ---- */
 
-/* page.css and page.js, compiled into the program. */
-extern const unsigned char yk_embedded_report_page_css[], yk_embedded_report_page_js[];
-extern const unsigned long yk_embedded_report_page_css_size, yk_embedded_report_page_js_size;
+/* observe/page.css and page.js, compiled into the program. */
+extern const unsigned char yk_embedded_observe_page_css[], yk_embedded_report_page_js[];
+extern const unsigned long yk_embedded_observe_page_css_size, yk_embedded_report_page_js_size;
 
 /* The options that all runs have in common, in a line below the title. */
 static void in_common(const yk_compare *c, yk_text *out)
@@ -666,7 +666,7 @@ void yk_page_write(const yk_page *p, yk_text *out)
     yk_text_add(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     yk_html(out, "%s \u00b7 yoke</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", title);
-    yk_text_put(out, (const char *)yk_embedded_report_page_css, yk_embedded_report_page_css_size);
+    yk_text_put(out, (const char *)yk_embedded_observe_page_css, yk_embedded_observe_page_css_size);
     yk_html(out, "</style>\n</head>\n<body>\n<header><div><h1>%s</h1><p>", title);
     if (c->n > 1 && (p->title || p->directory))
         yk_text_print(out, "%zu runs \u00b7 ", c->n);

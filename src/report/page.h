@@ -10,7 +10,7 @@
  *     time, resources    phases, staleness; CPU, memory, network, disk
  *     each run           its processes, alerts and options, and the command to run it again
  *
- * page.css and page.js are compiled into the program.
+ * observe/page.css and page.js are compiled into the program.
  *
  * Example:
  *     yk_text page = {0};

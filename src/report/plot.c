@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The colors of a file; those of the page are in page.css. They can be told apart by color-blind readers, and in gray by
+/* The colors of a file; those of the page are in observe/page.css. They can be told apart by color-blind readers, and in gray by
  * their dashes. */
 static const char file_style[] =
     "svg{background:#fff}text{font:12px system-ui,sans-serif;fill:#555}"

@@ -174,7 +174,7 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned code, const char
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
     /* the page is self-contained and connects only to this server */
     MHD_add_response_header(r, "Content-Security-Policy",
-                            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                            "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'unsafe-inline'; "
                             "connect-src 'self'; img-src data:");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(r, "Allow", "GET, HEAD");
