@@ -146,24 +146,27 @@ static void show(yk_observer *o, yoke_progress p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
         return;
-    char test[40] = "", by[80] = "", left[40] = "", epoch[32] = "", rate[24], text[256];
     const double accuracy = o->history.tested.m.test_accuracy; /* this thread sets it */
     yk_verdict verdict;
+    yk_text line = {0};
+    char rate[24];
     shorten(p.examples_per_second, rate);
-    if (isfinite(accuracy))
-        snprintf(test, sizeof test, "  test %.1f %%", 100.0 * accuracy);
-    if (yk__observer_verdict(o, &verdict))
-        snprintf(by, sizeof by, "  bottleneck: %s", yk_verdict_name(verdict.kind));
-    if (isfinite(p.seconds_left))
-        snprintf(left, sizeof left, "  %d:%02d left", (int)p.seconds_left / 60, (int)p.seconds_left % 60);
+    yk_text_print(&line, "step %llu", (unsigned long long)p.step);
     if (isfinite(p.epoch))
-        snprintf(epoch, sizeof epoch, "  epoch %.2f", p.epoch);
-    snprintf(text, sizeof text, "step %llu%s  loss %.3f%s  %s/s%s%s", (unsigned long long)p.step, epoch,
-             p.loss, test, rate, left, by);
-    yk_progress("%s", text);
-    p.text = text;
+        yk_text_print(&line, "  epoch %.2f", p.epoch);
+    yk_text_print(&line, "  loss %.3f", p.loss);
+    if (isfinite(accuracy))
+        yk_text_print(&line, "  test %.1f %%", 100.0 * accuracy);
+    yk_text_print(&line, "  %s/s", rate);
+    if (isfinite(p.seconds_left))
+        yk_text_print(&line, "  %d:%02d left", (int)p.seconds_left / 60, (int)p.seconds_left % 60);
+    if (yk__observer_verdict(o, &verdict))
+        yk_text_print(&line, "  bottleneck: %s", yk_verdict_name(verdict.kind));
+    p.text = line.s ? line.s : "";
+    yk_progress("%s", p.text);
     if (o->c.progress)
         o->c.progress(o->c.context, &p);
+    yk_text_fini(&line);
 }
 
 /* ---- lines of evaluations ---- */

@@ -190,12 +190,13 @@ static double busiest_rate(const yk_run *r)
 static void resources_of(const yk_run *r, yk_facts *f)
 {
     double cpu_seconds = yk_number_at(r->summary, "cpu_seconds");
-    f->cpu = yk_known_or(yk_known_or(yk_used_on(r, NULL, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
-                         cpu_seconds / f->seconds);
+    f->cpu = yk_known_or(
+        yk_known_or(yk_used_on(r, NULL, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
+        cpu_seconds / f->seconds);
     f->cores = yk_known_or(all_cores(r), yk_number_at(r->summary, "resources.cpu.of"));
-    f->memory_peak =
-        yk_known_or(yk_used_on(r, NULL, "rss_peak"), yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
-                                                    yk_number_at(r->summary, "peak_rss_bytes")));
+    f->memory_peak = yk_known_or(yk_used_on(r, NULL, "rss_peak"),
+                                 yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
+                                             yk_number_at(r->summary, "peak_rss_bytes")));
     f->sent = yk_number_at(r->summary, "bytes_sent");
     f->received = yk_number_at(r->summary, "bytes_received");
     f->network = f->sent + f->received <= 0.0 ? 0.0 : busiest_rate(r); /* threads send nothing */

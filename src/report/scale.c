@@ -156,26 +156,20 @@ void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char
 /* ---- axes ---- */
 
 /* The unit of the ticks of an axis up to `high`, and the factor to it. */
-static double unit_of_axis(yk_unit unit, double high, const char **word_out)
+static double unit_of_axis(yk_unit unit, double high, char word_out[16])
 {
-    static const char *const bytes[] = {"B", "kB", "MB", "GB", "TB"},
-                             *const rates[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"},
-                             *const counts[] = {"", "thousands", "millions", "billions"};
+    static const char *const counts[] = {"", "thousands", "millions", "billions"};
     const bool count = unit == YK_UNIT_COUNT || unit == YK_UNIT_INTEGER;
-    *word_out = unit == YK_UNIT_CORES ? "cores" : units[unit].word;
     if (unit == YK_UNIT_SECONDS) {
-        *word_out = high < 0.5           ? "milliseconds"
-                    : high <= 180.0      ? "seconds"
-                    : high <= 3 * 3600.0 ? "minutes"
-                                         : "hours";
-        return high < 0.5 ? 1e3 : high <= 180.0 ? 1.0 : high <= 3 * 3600.0 ? 1.0 / 60.0 : 1.0 / 3600.0;
+        const bool ms = high<0.5, minutes = high> 180.0, hours = high > 3 * 3600.0;
+        strcpy(word_out, ms ? "milliseconds" : hours ? "hours" : minutes ? "minutes" : "seconds");
+        return ms ? 1e3 : hours ? 1.0 / 3600.0 : minutes ? 1.0 / 60.0 : 1.0;
     }
-    if (!count && !has_prefix(unit))
-        return units[unit].factor;
     int k = high >= 2e9 ? 3 : high >= 2e6 ? 2 : high >= (count ? 2e4 : 2e3) ? 1 : 0;
     k = !count && high >= 2e12 ? 4 : k;
-    *word_out = (count ? counts : unit == YK_UNIT_RATE ? rates : bytes)[k];
-    return pow(1e3, -k);
+    const char *word = unit == YK_UNIT_CORES ? "cores" : units[unit].word;
+    snprintf(word_out, 16, "%s%s", count ? counts[k] : has_prefix(unit) ? prefixes[k] : "", word);
+    return count || has_prefix(unit) ? pow(1e3, -k) : units[unit].factor;
 }
 
 /* The smallest 1, 2 or 5 times a power of ten that is at least x. */
@@ -188,7 +182,7 @@ static double round_step(double x)
 
 yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
 {
-    yk_axis a = {.factor = 1.0, .word = ""};
+    yk_axis a = {.factor = 1.0};
     if (!(isfinite(low) && isfinite(high)) || low > high)
         low = 0.0, high = 1.0;
     if (high - low <= fabs(high) * 1e-12) { /* one value: add a margin */
@@ -196,7 +190,7 @@ yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
         high += margin;
         low = low >= 0.0 && low - margin < 0.0 ? 0.0 : low - margin;
     }
-    a.factor = unit_of_axis(unit, fabs(high) > fabs(low) ? fabs(high) : fabs(low), &a.word);
+    a.factor = unit_of_axis(unit, fabs(high) > fabs(low) ? fabs(high) : fabs(low), a.word);
     double l = low * a.factor, h = high * a.factor;
     double step = round_step((h - l) / (want > 1 ? want : 2));
     if (unit == YK_UNIT_INTEGER && a.factor == 1.0)
@@ -219,7 +213,7 @@ yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
 
 yk_axis yk_axis_log(yk_unit unit, double low, double high)
 {
-    yk_axis a = {.low = low, .high = high, .log = true, .factor = 1.0, .decimals = -1, .word = ""};
+    yk_axis a = {.low = low, .high = high, .log = true, .factor = 1.0, .decimals = -1};
     if (!(low > 0.0 && high >= low && isfinite(high)))
         return yk_axis_make(unit, low, high, 5, false);
     if (low == high)
@@ -227,7 +221,7 @@ yk_axis yk_axis_log(yk_unit unit, double low, double high)
     /* powers of two for workers and batch sizes, powers of ten for larger ranges */
     double base = log2(a.high / a.low) <= 13.0 && unit == YK_UNIT_INTEGER ? 2.0 : 10.0;
     if (base == 10.0 && unit == YK_UNIT_PERCENT_EXACT)
-        a.factor = 100.0, a.word = "%";
+        a.factor = 100.0, strcpy(a.word, "%");
     double from = floor(log(a.low) / log(base) + 1e-9), to = ceil(log(a.high) / log(base) - 1e-9),
            every = 1.0;
     static const double part[] = {1.0, 2.0, 5.0};

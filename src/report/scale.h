@@ -46,9 +46,9 @@ typedef struct {
     bool log; /* logarithmic; low > 0 */
     int ticks;
     double tick[YK_AXIS_TICKS];
-    double factor;    /* a tick is labeled tick * factor */
-    int decimals;     /* of the labels; -1: as many as necessary */
-    const char *word; /* "" for a plain number */
+    double factor; /* a tick is labeled tick * factor */
+    int decimals;  /* of the labels; -1: as many as necessary */
+    char word[16]; /* "" for a plain number */
 } yk_axis;
 
 /* From low to high, extended to the next ticks unless `snug`; with about `want` ticks. */

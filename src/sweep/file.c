@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "format/ini.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,52 +254,52 @@ static yk_status set_name(yk_sweep_file *f, const char *name)
     return f->arena.status;
 }
 
+/* A setting with two values. */
+static yk_status choose(const char *name, const char *value, const char *no, const char *yes, bool *out)
+{
+    *out = strcmp(value, yes) == 0;
+    return *out || strcmp(value, no) == 0
+               ? YK_OK
+               : yk_fail(YK_EUSAGE, "%s = %s: expected %s or %s", name, value, no, yes);
+}
+
 /* `found_out`: whether the sweep itself has a setting of this name. */
 static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, char *value, bool *found_out)
 {
-    enum { NAME, MODELS, SEARCH, REPEATS, RUNS, SECONDS, EVAL_EXAMPLES, EXAMPLES, EPOCHS, STEPS, SETTINGS };
-    static const char *const settings[] = {"name",    "models",        "search",   "repeats", "runs",
-                                           "seconds", "eval-examples", "examples", "epochs",  "steps"};
-    static const yk_sweep_fixed fixed[] = {
-        [EXAMPLES] = YK_SWEEP_EXAMPLES, [EPOCHS] = YK_SWEEP_EPOCHS, [STEPS] = YK_SWEEP_STEPS};
-    int k = 0;
-    while (k < SETTINGS && strcmp(name, settings[k]))
+    const struct {
+        const char *name;
+        double min, max;
+        int64_t *number;
+        yk_sweep_fixed fixed; /* what is the same for all runs; DEFAULT: another setting */
+    } numbers[] = {{"repeats", 1, MAX_REPEATS, &f->repeats},
+                   {"runs", 1, 9e15, &f->max_points},
+                   {"seconds", 1, 9e15, &f->seconds},
+                   {"eval-examples", 0, 9e15, &f->eval_examples},
+                   {"examples", 1, 9e15, &f->amount, YK_SWEEP_EXAMPLES},
+                   {"epochs", 1, 9e15, &f->amount, YK_SWEEP_EPOCHS},
+                   {"steps", 1, 9e15, &f->amount, YK_SWEEP_STEPS}};
+    enum { NUMBERS = sizeof numbers / sizeof *numbers };
+    size_t k = 0;
+    while (k < NUMBERS && strcmp(name, numbers[k].name))
         k++;
-    *found_out = k < SETTINGS;
+    const bool named = !strcmp(name, "name"), models = !strcmp(name, "models");
+    *found_out = k < NUMBERS || named || models || !strcmp(name, "search");
     if (!*found_out)
         return YK_OK;
     value = unquote(value);
-    switch (k) {
-    case NAME:
+    if (named)
         return set_name(f, value);
-    case MODELS:
-        f->drop_models = strcmp(value, "drop") == 0;
-        return f->drop_models || strcmp(value, "keep") == 0
-                   ? YK_OK
-                   : yk_fail(YK_EUSAGE, "models = %s: expected keep or drop", value);
-    case SEARCH:
-        f->halving = strcmp(value, "halving") == 0;
-        return f->halving || strcmp(value, "grid") == 0
-                   ? YK_OK
-                   : yk_fail(YK_EUSAGE, "search = %s: expected grid or halving", value);
-    case RUNS:
-        return number_of(name, value, 1, 9e15, &f->max_points);
-    case SECONDS:
-        return number_of(name, value, 1, 9e15, &f->seconds);
-    case REPEATS:
-        return number_of(name, value, 1, MAX_REPEATS, &f->repeats);
-    case EVAL_EXAMPLES:
-        return number_of(name, value, 0, 9e15, &f->eval_examples);
-    default:
-        if (where == SWEEP && f->fixed != YK_SWEEP_DEFAULT)
-            return yk_fail(YK_EUSAGE, "only one of examples, epochs and steps can be fixed");
-        f->fixed = fixed[k];
-        if (where != SWEEP) { /* replaces the values of [train] */
-            drop_axis(f, "epochs");
-            drop_axis(f, "steps");
-        }
-        return number_of(name, value, 1, 9e15, &f->amount);
+    if (k == NUMBERS)
+        return models ? choose(name, value, "keep", "drop", &f->drop_models)
+                      : choose(name, value, "grid", "halving", &f->halving);
+    if (numbers[k].fixed && where == SWEEP && f->fixed)
+        return yk_fail(YK_EUSAGE, "only one of examples, epochs and steps can be fixed");
+    if (numbers[k].fixed && where != SWEEP) { /* replaces the values of [train] */
+        drop_axis(f, "epochs");
+        drop_axis(f, "steps");
     }
+    f->fixed = numbers[k].fixed ? numbers[k].fixed : f->fixed;
+    return number_of(name, value, numbers[k].min, numbers[k].max, numbers[k].number);
 }
 
 static yk_status handle_line(yk_sweep_file *f, section where, int line, char *left, char *right)
@@ -366,15 +365,8 @@ static yk_status parse_set(yk_sweep_file *f, const char *set)
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
 
-/* An axis of --set has line 0. */
-__attribute__((format(printf, 4, 5))) static yk_status
-conflict(const yk_sweep_file *f, const yk_sweep_axis *a, const char *option, const char *format, ...)
+static yk_status conflict(const yk_sweep_file *f, const yk_sweep_axis *a, const char *option, const char *why)
 {
-    char why[96];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(why, sizeof why, format, list);
-    va_end(list);
     return a->line ? yk_fail(YK_EUSAGE, "%s:%d: %s: %s", f->path, a->line, option, why)
                    : yk_fail(YK_EUSAGE, "--set %s: %s", option, why);
 }
@@ -382,17 +374,15 @@ conflict(const yk_sweep_file *f, const yk_sweep_axis *a, const char *option, con
 /* A value that the sweep fixes cannot vary. */
 static yk_status check_conflicts(const yk_sweep_file *f)
 {
-    static const char *const amounts[] = {"epochs", "steps"};
-    const yk_sweep_axis *a;
-    for (size_t i = 0; f->fixed != YK_SWEEP_DEFAULT && i < 2; i++)
-        if ((a = axis_of(f, amounts[i])))
-            return conflict(f, a, amounts[i], "[sweep] fixes it: remove one of them");
+    const yk_sweep_axis *a, *seed = axis_of(f, "seed");
+    char why[80];
+    if (f->fixed && ((a = axis_of(f, "epochs")) || (a = axis_of(f, "steps"))))
+        return conflict(f, a, has_name(a, "epochs") ? "epochs" : "steps",
+                        "[sweep] fixes it: remove one of them");
     if (f->eval_examples && (a = axis_of(f, "eval-every")))
         return conflict(f, a, "eval-every", "eval-examples is set in [sweep]: remove one of them");
-    a = axis_of(f, "seed");
-    if (a && a->nchoices > 1 && f->repeats > 1)
-        return conflict(f, a, "seed", "with repeats = %lld, set only the first seed", (long long)f->repeats);
-    return YK_OK;
+    snprintf(why, sizeof why, "with repeats = %lld, set only the first seed", (long long)f->repeats);
+    return seed && seed->nchoices > 1 && f->repeats > 1 ? conflict(f, seed, "seed", why) : YK_OK;
 }
 
 static yk_status check_search(const yk_sweep_file *f)

@@ -173,9 +173,10 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned code, const char
     MHD_add_response_header(r, "Cache-Control", "no-store");
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
     /* the page is self-contained and connects only to this server */
-    MHD_add_response_header(r, "Content-Security-Policy",
-                            "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'unsafe-inline'; "
-                            "connect-src 'self'; img-src data:");
+    MHD_add_response_header(
+        r, "Content-Security-Policy",
+        "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'unsafe-inline'; "
+        "connect-src 'self'; img-src data:");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(r, "Allow", "GET, HEAD");
     enum MHD_Result ok = MHD_queue_response(c, code, r);
