@@ -65,20 +65,17 @@ const yk_option yk_options[] = {
      "inversely proportional to the frequencies of the classes"},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS_TEXT, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, vw:GLOB, criteo:GLOB, csv:GLOB, "
-     "parquet:GLOB, "
-     "cifar10:DIR, "
-     "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
-     "'synth:ctr?features=1000&seed=2'; ?split=0.9 reads 90 % of the rows, and ?split=0.9..1 the others"},
+     "parquet:GLOB, cifar10:DIR, images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; "
+     "options follow a '?', as in 'synth:ctr?features=1000&seed=2'; ?split=0.9 reads 90 % of the rows, and "
+     "?split=0.9..1 the others"},
     {"test", "SPEC", TEXT(test), MODEL, TRAINS_TEXT, "the test set of idx, cifar10, images and synth data",
      "test data; none: do not evaluate"},
     {"test-examples", "N", INTEGER(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data: a fixed random sample, or the first N of streamed data"},
     {"validation", "PART|SPEC", TEXT(validation), MODEL, TRAINS_TEXT, NULL,
      "data that selects the best model, which eval, predict and Python then use: a fraction of the training "
-     "data "
-     "to hold back, such as 0.1 (by the hash of the row number), last:0.1 for its last rows, or other data; "
-     "none: "
-     "keep the last model"},
+     "data to hold back, such as 0.1 (by the hash of the row number), last:0.1 for its last rows, or other "
+     "data; none: keep the last model"},
     {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
      "begin with the parameters and the optimizer state of another run (a run directory: its last "
      "checkpoint; RUN/checkpoints/best or RUN/checkpoints/step-N: that one), or with the parameters in a "
@@ -137,8 +134,7 @@ const yk_option yk_options[] = {
     {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES | YK_OPT_STARTS_JOB,
      "the number of processes in --hosts",
      "start N processes on this host, or on the hosts of --hosts; a job can also be started with srun, "
-     "torchrun or "
-     "mpirun; 0: a single process, for example to resume the run of a job in one process"},
+     "torchrun or mpirun; 0: a single process, for example to resume the run of a job in one process"},
     {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, "this host",
      "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, NULL,
@@ -154,10 +150,9 @@ const yk_option yk_options[] = {
      "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
      "(replicas; models for sparse data are sharded instead); all: every process trains and owns a shard of "
      "the parameters; keyed=K,dense=0: keyed parameters are on K servers, and the network is replicated; "
-     "keyed=0,dense=K: the network is on "
-     "K servers, and the keyed parameters are divided among the processes that train; NAME=0 or "
-     "NAME=K places one parameter group; groups without a value are on the K servers. Only dedicated "
-     "parameter servers allow workers to be lost or to join without a restart"},
+     "keyed=0,dense=K: the network is on K servers, and the keyed parameters are divided among the processes "
+     "that train; NAME=0 or NAME=K places one parameter group; groups without a value are on the K servers. "
+     "Only dedicated parameter servers allow workers to be lost or to join without a restart"},
     {"quorum", "M", INTEGER(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
      "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "
      "dropped"},
@@ -176,8 +171,7 @@ const yk_option yk_options[] = {
      "after S/2), or later if its steps are long"},
     {"join", "RUN", TEXT(join), CLUSTER, INVOKES | YK_OPT_STARTS_JOB, NULL,
      "join the asynchronous job of this run directory as an additional worker; with --token-file: the job "
-     "whose "
-     "server 0 is at HOST:PORT"},
+     "whose server 0 is at HOST:PORT"},
     {"token-file", "FILE", TEXT(token_file), CLUSTER, INVOKES, NULL,
      "for --join HOST:PORT: a file with the job token, or a copy of RUN/join"},
 
@@ -191,8 +185,7 @@ const yk_option yk_options[] = {
      "number of steps, instead of --epochs; async: of all workers together"},
     {"monitor", "METRIC", TEXT(monitor), STEPS, TRAINS, "loss",
      "metric of the --validation data that selects the best model: loss, accuracy, auc, pr_auc, brier, "
-     "macro_f1, "
-     "rmse, r2, or another one that the summary lists in test_metrics"},
+     "macro_f1, rmse, r2, or another one that the summary lists in test_metrics"},
     {"patience", "N", INTEGER(patience, 0, BIG), STEPS, TRAINS, "0",
      "end the run after N evaluations of the --validation data without improvement; 0: never"},
     {"min-delta", "X", REAL(min_delta, 0, HUGE_VAL), STEPS, TRAINS, "0",
@@ -206,9 +199,8 @@ const yk_option yk_options[] = {
     {"optimizer", "NAME", WORD_BY_GROUP(yk_optim_name, optimizer), UPDATES, TRAINS,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
      "sgd, momentum, nesterov, adagrad, rowwise-adagrad (one sum of squares per key), ftrl, adam or adamw "
-     "(adam with decoupled weight decay); "
-     "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks; individual "
-     "parameter groups can be named too, for example linear=ftrl,embed=adagrad"},
+     "(adam with decoupled weight decay); keyed=NAME,dense=NAME: separate optimizers for keyed parameters "
+     "and for networks; individual parameter groups can be named too, for example linear=ftrl,embed=adagrad"},
     {"lr", "X", REAL_BY_GROUP("auto", lr, 0, HUGE_VAL), UPDATES, TRAINS,
      "sgd 0.1, momentum and nesterov 0.01, adagrad and rowwise-adagrad 0.05, adam and adamw 0.001, ftrl 0.1",
      "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks; individual "

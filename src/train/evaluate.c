@@ -54,8 +54,7 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
                        what, isnan(value) ? (double)NAN : value);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g (default %g) is too large "
-                   "for this data%s; "
-                   "use a smaller --lr%s%s%s%s",
+                   "for this data%s; use a smaller --lr%s%s%s%s",
                    (unsigned long long)step, what, value, lr.lr, lr.usual,
                    stale ? " and asynchronous workers" : "", *lr.prefix ? " " : "", lr.prefix,
                    *lr.prefix ? "X" : "", stale ? ", or fewer workers" : "");
