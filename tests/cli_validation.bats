@@ -198,7 +198,7 @@ END
     digits --monitor auc --out none
     expect 2 "--monitor has no effect without --validation"
     digits --validation 0.1 --min-delta 0.1 --out none
-    expect 2 "--min-delta 0.1 has no effect without --patience"
+    expect 2 "--min-delta has no effect without --patience"
     digits --validation 0.1 --monitor auc --out none
     expect 2 "--monitor auc is not defined for 10 classes"
     digits --validation 0.1 --monitor acc --out none

@@ -177,32 +177,6 @@ static bool warms_up(const yk_config *c)
     return any;
 }
 
-static yk_status check_schedules(const yk_config *c)
-{
-    const bool steps = yk_by_group_has(&c->lr_schedule, YK_LR_STEP);
-    bool decays = false;
-    for (int k = YK_LR_CONSTANT + 1; k < YK_LR_SCHEDULES; k++)
-        decays |= yk_by_group_has(&c->lr_schedule, k);
-    if (c->lr_decay_epochs > 0.0 && !steps)
-        return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
-                       c->lr_decay_epochs);
-    if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
-        return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
-    if (c->lr_decay_every != 1000 && !steps)
-        return yk_fail(YK_EUSAGE, "--lr-decay-every has no effect without --lr-schedule step");
-    if (c->lr_patience != 1 && !yk_config_monitors(c))
-        return yk_fail(YK_EUSAGE, "--lr-patience has no effect without --lr-schedule plateau");
-    if (yk_by_group_given(&c->lr_decay) && !decays)
-        return yk_fail(YK_EUSAGE, "--lr-decay has no effect without --lr-schedule step, inverse, cosine, "
-                                  "one-cycle or plateau");
-    if (yk_by_group_given(&c->warm_up) && yk_by_group_given(&c->warm_up_epochs))
-        return yk_fail(YK_EUSAGE, "--warm-up and --warm-up-epochs cannot be used together");
-    if (c->lr_batch && !warms_up(c))
-        return yk_fail(YK_EUSAGE, "--lr-batch needs a warm-up, because the first steps with a large learning "
-                                  "rate often diverge: add --warm-up STEPS, or --lr-schedule one-cycle");
-    return YK_OK;
-}
-
 /* Whether a parameter group has an optimizer with this text in its name. */
 static bool uses_optimizer(const yk_config *c, const char *text)
 {
@@ -212,53 +186,72 @@ static bool uses_optimizer(const yk_config *c, const char *text)
     return uses || (!*c->optimizer.part[YK_GROUP_EVERY].name && strstr(yk_config_default_optimizer(c), text));
 }
 
-/* Parameters of optimizers. */
-static yk_status check_rates(const yk_config *c)
-{
-    const struct {
-        bool given;
-        const char *name, *text, *optimizers;
-    } options[] = {
-        {c->adam_betas, "adam-betas", "adam", "adam or adamw"},
-        {c->epsilon >= 0.0, "epsilon", "ada", "adam, adamw, adagrad or rowwise-adagrad"},
-        {c->initial_accumulator >= 0.0, "initial-accumulator", "adagrad", "adagrad or rowwise-adagrad"},
-    };
-    double betas[2];
-    bool velocity = c->momentum < 0.0; /* not given */
-    for (int k = 0; yk_optim_name(k); k++)
-        velocity |= yk_optim_rule_of(k)->velocity == YK_VELOCITY_SUM && yk_by_group_has(&c->optimizer, k);
-    if (!velocity)
-        return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum or nesterov",
-                       c->momentum);
-    const yk_status st = yk_config_betas(c, &betas[0], &betas[1]);
-    for (size_t i = 0; !st && i < sizeof options / sizeof *options; i++)
-        if (options[i].given && !uses_optimizer(c, options[i].text))
-            return yk_fail(YK_EUSAGE, "--%s has no effect without --optimizer %s", options[i].name,
-                           options[i].optimizers);
-    return st ? st : check_schedules(c);
-}
-
 const char *yk_config_validation(const yk_config *c)
 {
     return is(c->validation, "none") ? NULL : c->validation;
 }
 
-/* Validation and early stopping. */
+/* Options that have no effect without others. */
+static yk_status check_effects(const yk_config *c)
+{
+    static const char example[] =
+        "validation; for example, --validation 0.1 holds back 10 % of the training data";
+    const bool steps = yk_by_group_has(&c->lr_schedule, YK_LR_STEP), monitors = yk_config_monitors(c),
+               validates = yk_config_validation(c);
+    bool decays = false, velocity = false;
+    for (int k = YK_LR_CONSTANT + 1; k < YK_LR_SCHEDULES; k++)
+        decays |= yk_by_group_has(&c->lr_schedule, k);
+    for (int k = 0; yk_optim_name(k); k++)
+        velocity |= yk_optim_rule_of(k)->velocity == YK_VELOCITY_SUM && yk_by_group_has(&c->optimizer, k);
+    const struct {
+        bool given, has;
+        const char *option, *needed;
+    } rule[] = {
+        {c->momentum >= 0.0, velocity, "momentum", "optimizer momentum or nesterov"},
+        {c->adam_betas, uses_optimizer(c, "adam"), "adam-betas", "optimizer adam or adamw"},
+        {c->epsilon >= 0.0, uses_optimizer(c, "ada"), "epsilon",
+         "optimizer adam, adamw, adagrad or rowwise-adagrad"},
+        {c->initial_accumulator >= 0.0, uses_optimizer(c, "adagrad"), "initial-accumulator",
+         "optimizer adagrad or rowwise-adagrad"},
+        {c->lr_decay_epochs > 0.0, steps, "lr-decay-epochs", "lr-schedule step"},
+        {c->lr_decay_every != 1000, steps, "lr-decay-every", "lr-schedule step"},
+        {c->lr_patience != 1, monitors, "lr-patience", "lr-schedule plateau"},
+        {yk_by_group_given(&c->lr_decay), decays, "lr-decay",
+         "lr-schedule step, inverse, cosine, one-cycle or plateau"},
+        {c->monitor, c->validation, "monitor", example},
+        {c->patience, c->validation, "patience", example},
+        {c->min_delta >= 0.0, c->validation, "min-delta", example},
+        {c->min_delta >= 0.0 && validates, c->patience || monitors, "min-delta",
+         "patience or --lr-schedule plateau"},
+        {c->token_file, c->join, "token-file", "join HOST:PORT"},
+        {c->restarts && !c->resume, yk_config_starts_job(c), "restarts", "launch or --hosts"},
+    };
+    for (size_t i = 0; i < sizeof rule / sizeof *rule; i++)
+        if (rule[i].given && !rule[i].has)
+            return yk_fail(YK_EUSAGE, "--%s has no effect without --%s", rule[i].option, rule[i].needed);
+    return YK_OK;
+}
+
+static yk_status check_pairs(const yk_config *c)
+{
+    const struct {
+        bool both;
+        const char *one, *other;
+    } pair[] = {{c->epochs && c->steps, "epochs", "steps"},
+                {c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000, "lr-decay-epochs", "lr-decay-every"},
+                {yk_by_group_given(&c->warm_up) && yk_by_group_given(&c->warm_up_epochs), "warm-up",
+                 "warm-up-epochs"}};
+    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+        if (pair[i].both)
+            return yk_fail(YK_EUSAGE, "--%s and --%s cannot be used together", pair[i].one, pair[i].other);
+    return YK_OK;
+}
+
 static yk_status check_validation(const yk_config *c)
 {
     const char *v = yk_config_validation(c);
-    const char *given = c->monitor ? "monitor" : c->patience ? "patience" : "min-delta";
     yk_hold_out h;
     double number;
-    if (!c->validation && (c->monitor || c->patience || c->min_delta >= 0.0))
-        return yk_fail(
-            YK_EUSAGE,
-            "--%s has no effect without --validation; for example, --validation 0.1 holds back 10 %% "
-            "of the training data",
-            given);
-    if (v && c->min_delta >= 0.0 && !c->patience && !yk_config_monitors(c))
-        return yk_fail(YK_EUSAGE, "--min-delta %g has no effect without --patience or --lr-schedule plateau",
-                       c->min_delta);
     if (v && !yk_hold_out_parse(v, &h) && (h.last || !yk_number_real(v, -HUGE_VAL, HUGE_VAL, &number)))
         return yk_fail(
             YK_EUSAGE,
@@ -278,22 +271,20 @@ static yk_status check_places(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--trace needs a run directory: --out DIR");
     if (is(c->network, "local") && yk_names_hosts(c))
         return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
-    if (c->token_file && !c->join)
-        return yk_fail(YK_EUSAGE, "--token-file has no effect without --join HOST:PORT");
-    if (!c->resume && c->restarts && !yk_config_starts_job(c))
-        return yk_fail(YK_EUSAGE, "--restarts has no effect without --launch or --hosts");
     return c->http ? yk_http_check(c->http) : YK_OK;
 }
 
 yk_status yk_config_check(const yk_config *c)
 {
+    double betas[2];
     yk_status st;
     if (!c->model)
         return yk_fail(YK_EUSAGE, "--model is missing; for example, --model softmax --data synth:digits");
     if (!c->data)
         return yk_fail(YK_EUSAGE,
                        "--data is missing; for example, --data synth:digits, or the path of your data");
-    if ((st = check_places(c)) || (st = check_rates(c)) || (st = check_validation(c)))
+    if ((st = check_places(c)) || (st = check_effects(c)) || (st = check_pairs(c)) ||
+        (st = yk_config_betas(c, &betas[0], &betas[1])) || (st = check_validation(c)))
         return st;
     const double bound =
         fmax(yk_by_group_of(&c->staleness, "", true, 0), yk_by_group_of(&c->staleness, "", false, 0));
@@ -301,8 +292,9 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE,
                        "--mode sync means --staleness 0; for a staleness bound of %.0f, use --mode async",
                        bound);
-    if (c->epochs && c->steps)
-        return yk_fail(YK_EUSAGE, "--epochs and --steps cannot be used together");
+    if (c->lr_batch && !warms_up(c))
+        return yk_fail(YK_EUSAGE, "--lr-batch needs a warm-up, because the first steps with a large learning "
+                                  "rate often diverge: add --warm-up STEPS, or --lr-schedule one-cycle");
     return YK_OK;
 }
 
