@@ -4,89 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the metrics are computed from. */
-typedef struct yk__measures {
-    const yk_tally *t;
-    double auc, pr_auc, brier, macro_precision, macro_recall, macro_f1; /* NaN: not defined */
-    const yk_calibration_bin *bin;
-    yk_class_metrics positive; /* of class 1 */
-    yk_calibration_bin binary[YK_CALIBRATION_BINS];
-} measures;
-
 static yk_task task_of(const yk_tally *t)
 {
     return !t->classes ? YK_TASK_NUMBERS : t->classes == 2 ? YK_TASK_BINARY : YK_TASK_CLASSES;
 }
 
 /* ---- the table ---- */
-
-static double loss(const measures *m)
-{
-    return m->t->loss / m->t->weight;
-}
-
-static double log_loss(const measures *m)
-{
-    return m->t->other_loss ? (double)NAN : loss(m);
-}
-
-/* The log loss divided by that of always predicting the frequencies of the classes (He et al. 2014, ADKDD). */
-static double normalized_entropy(const measures *m)
-{
-    double entropy = 0.0;
-    for (size_t c = 0; c < m->t->classes; c++) {
-        const double share = m->t->count[c] / m->t->weight;
-        entropy -= share > 0.0 ? share * log(share) : 0.0;
-    }
-    return entropy > 0.0 ? log_loss(m) / entropy : (double)NAN;
-}
-
-static double accuracy(const measures *m)
-{
-    double correct = 0.0;
-    for (size_t c = 0; c < m->t->classes; c++)
-        correct += m->t->count[2 * m->t->classes + c];
-    return correct / m->t->weight;
-}
-
-/* The mean difference between probabilities and frequencies in each bin (Guo et al. 2017, ICML). */
-static double calibration_error(const measures *m)
-{
-    double sum = 0.0;
-    for (int k = 0; k < YK_CALIBRATION_BINS; k++)
-        sum += fabs(m->bin[k].probability - m->bin[k].outcome);
-    return isnan(m->brier) ? m->brier : sum / m->t->weight; /* some probabilities are NaN */
-}
-
-static double r2(const measures *m)
-{
-    return m->t->squares > 0.0 ? 1.0 - m->t->squared_error / m->t->squares : (double)NAN;
-}
-
-static double mae(const measures *m)
-{
-    return m->t->absolute_error / m->t->weight;
-}
-
-static double rmse(const measures *m)
-{
-    return sqrt(m->t->squared_error / m->t->weight);
-}
-
-#define FIELD(name, field)                                                                                   \
-    static double name(const measures *m)                                                                    \
-    {                                                                                                        \
-        return m->field;                                                                                     \
-    }
-FIELD(auc, auc)
-FIELD(pr_auc, pr_auc)
-FIELD(brier, brier)
-FIELD(precision, positive.precision)
-FIELD(recall, positive.recall)
-FIELD(f1, positive.f1)
-FIELD(macro_precision, macro_precision)
-FIELD(macro_recall, macro_recall)
-FIELD(macro_f1, macro_f1)
 
 enum {
     BINARY = YK_TASK_BINARY,
@@ -96,24 +19,44 @@ enum {
     HIGHER = 1
 };
 
+enum {
+    LOSS,
+    LOG_LOSS,
+    ENTROPY,
+    ACCURACY,
+    AUC,
+    PR_AUC,
+    BRIER,
+    CALIBRATION,
+    PRECISION,
+    RECALL,
+    F1,
+    MACRO_PRECISION,
+    MACRO_RECALL,
+    MACRO_F1,
+    R2,
+    MAE,
+    RMSE
+};
+
 const yk_metric_kind yk_metric_kinds[YK_METRICS] = {
-    {"loss", "loss", LOWER, false, CLASSES | NUMBERS, loss},
-    {"log_loss", "log loss", LOWER, false, CLASSES, log_loss},
-    {"normalized_entropy", "normalized entropy", LOWER, false, CLASSES, normalized_entropy},
-    {"accuracy", "accuracy", HIGHER, false, CLASSES, accuracy},
-    {"auc", "AUC", HIGHER, true, BINARY, auc},
-    {"pr_auc", "PR-AUC", HIGHER, true, BINARY, pr_auc},
-    {"brier", "Brier score", LOWER, true, CLASSES, brier},
-    {"calibration_error", "calibration error", LOWER, true, CLASSES, calibration_error},
-    {"precision", "precision", HIGHER, false, BINARY, precision},
-    {"recall", "recall", HIGHER, false, BINARY, recall},
-    {"f1", "F1", HIGHER, false, BINARY, f1},
-    {"macro_precision", "macro precision", HIGHER, false, CLASSES, macro_precision},
-    {"macro_recall", "macro recall", HIGHER, false, CLASSES, macro_recall},
-    {"macro_f1", "macro F1", HIGHER, false, CLASSES, macro_f1},
-    {"r2", "R2", HIGHER, false, NUMBERS, r2},
-    {"mae", "MAE", LOWER, false, NUMBERS, mae},
-    {"rmse", "RMSE", LOWER, false, NUMBERS, rmse},
+    [LOSS] = {"loss", "loss", LOWER, false, CLASSES | NUMBERS},
+    [LOG_LOSS] = {"log_loss", "log loss", LOWER, false, CLASSES},
+    [ENTROPY] = {"normalized_entropy", "normalized entropy", LOWER, false, CLASSES},
+    [ACCURACY] = {"accuracy", "accuracy", HIGHER, false, CLASSES},
+    [AUC] = {"auc", "AUC", HIGHER, true, BINARY},
+    [PR_AUC] = {"pr_auc", "PR-AUC", HIGHER, true, BINARY},
+    [BRIER] = {"brier", "Brier score", LOWER, true, CLASSES},
+    [CALIBRATION] = {"calibration_error", "calibration error", LOWER, true, CLASSES},
+    [PRECISION] = {"precision", "precision", HIGHER, false, BINARY},
+    [RECALL] = {"recall", "recall", HIGHER, false, BINARY},
+    [F1] = {"f1", "F1", HIGHER, false, BINARY},
+    [MACRO_PRECISION] = {"macro_precision", "macro precision", HIGHER, false, CLASSES},
+    [MACRO_RECALL] = {"macro_recall", "macro recall", HIGHER, false, CLASSES},
+    [MACRO_F1] = {"macro_f1", "macro F1", HIGHER, false, CLASSES},
+    [R2] = {"r2", "R2", HIGHER, false, NUMBERS},
+    [MAE] = {"mae", "MAE", LOWER, false, NUMBERS},
+    [RMSE] = {"rmse", "RMSE", LOWER, false, NUMBERS},
 };
 
 const yk_metric_kind *yk_metric_find(const char *name)
@@ -204,9 +147,8 @@ static float next_probability(const ranking *r, size_t *at, double weight_out[2]
 
 /* What needs all probabilities. The average precision is the sum of precision times the increase in recall, from the
  * highest probability down; here it is summed in ascending order, so that one pass in the order of the AUC suffices. */
-static yk_status measure_ranking(measures *m)
+static yk_status measure_ranking(const yk_tally *t, yk_eval_metrics *out)
 {
-    const yk_tally *t = m->t;
     const double positives = t->count[1];
     double left[2] = {t->count[0], t->count[1]}, weight[2], sum = 0.0, squares = 0.0;
     double below[2] = {0.0, 0.0}, pairs = 0.0; /* weights with a lower rank; pairs in the right order */
@@ -224,12 +166,11 @@ static yk_status measure_ranking(measures *m)
             below[c] += weight[c];
         }
         squares += weight[0] * p * p + weight[1] * (1.0 - p) * (1.0 - p);
-        yk__bin_add(m->binary, p, weight[0] + weight[1], weight[1]);
+        yk__bin_add(out->bin, p, weight[0] + weight[1], weight[1]);
     }
-    m->auc = below[0] > 0.0 && below[1] > 0.0 ? pairs / (below[1] * below[0]) : (double)NAN;
-    m->pr_auc = positives > 0.0 ? sum / positives : (double)NAN;
-    m->brier = squares / t->weight;
-    m->bin = m->binary;
+    out->value[AUC] = below[0] > 0.0 && below[1] > 0.0 ? pairs / (below[1] * below[0]) : (double)NAN;
+    out->value[PR_AUC] = positives > 0.0 ? sum / positives : (double)NAN;
+    out->value[BRIER] = squares / t->weight;
     free(all.memory);
     return YK_OK;
 }
@@ -247,109 +188,115 @@ static yk_class_metrics class_metrics(const yk_tally *t, size_t c)
                               .f1 = of + predicted > 0.0 ? 2.0 * both / (of + predicted) : none};
 }
 
-/* The mean over the classes that occur. */
-static void average_classes(measures *m)
+/* The normalized entropy is the log loss divided by that of always predicting the frequencies of the classes (He et al. 2014,
+ * ADKDD). Macro averages are over the classes that occur. */
+static void measure_classes(const yk_tally *t, yk_eval_metrics *out)
 {
-    double n = 0.0;
-    m->macro_precision = m->macro_recall = m->macro_f1 = 0.0;
-    for (size_t c = 0; c < m->t->classes; c++) {
-        const yk_class_metrics one = class_metrics(m->t, c);
+    double *const value = out->value, n = 0.0, correct = 0.0, entropy = 0.0, most = 0.0;
+    const yk_class_metrics positive = class_metrics(t, 1);
+    value[PRECISION] = positive.precision;
+    value[RECALL] = positive.recall;
+    value[F1] = positive.f1;
+    for (size_t c = 0; c < t->classes; c++) {
+        const yk_class_metrics one = class_metrics(t, c);
+        const double share = t->count[c] / t->weight;
+        correct += t->count[2 * t->classes + c];
+        entropy -= share > 0.0 ? share * log(share) : 0.0;
+        most = fmax(most, t->count[c]);
         if (isnan(one.f1))
             continue;
-        m->macro_precision += one.precision;
-        m->macro_recall += one.recall;
-        m->macro_f1 += one.f1;
+        value[MACRO_PRECISION] += one.precision;
+        value[MACRO_RECALL] += one.recall;
+        value[MACRO_F1] += one.f1;
         n++;
     }
-    m->macro_precision /= n;
-    m->macro_recall /= n;
-    m->macro_f1 /= n;
+    for (int k = MACRO_PRECISION; k <= MACRO_F1; k++)
+        value[k] /= n;
+    value[ACCURACY] = correct / t->weight;
+    value[ENTROPY] = entropy > 0.0 ? value[LOG_LOSS] / entropy : (double)NAN;
+    out->majority_accuracy = most / t->weight;
 }
 
-static yk_status measure(const yk_tally *t, bool ranked, measures *out)
+/* The mean difference between probabilities and frequencies in each bin (Guo et al. 2017, ICML). */
+static double calibration_error(const yk_eval_metrics *m)
 {
-    const double none = (double)NAN;
-    *out = (measures){.t = t, .auc = none, .pr_auc = none, .brier = t->brier / t->weight, .bin = t->bin};
+    double sum = 0.0;
+    for (int k = 0; k < YK_CALIBRATION_BINS; k++)
+        sum += fabs(m->bin[k].probability - m->bin[k].outcome);
+    return isnan(m->value[BRIER]) ? (double)NAN : sum / m->weight; /* some probabilities are NaN */
+}
+
+/* All metrics; those that need sorted predictions are NaN unless `ranked`. */
+static yk_status measure(const yk_tally *t, bool ranked, yk_eval_metrics *out)
+{
+    const double none = (double)NAN, mean = t->loss / t->weight;
+    yk_status st = YK_OK;
+    *out = (yk_eval_metrics){.task = task_of(t),
+                             .examples = t->examples,
+                             .weight = t->weight,
+                             .majority_accuracy = none,
+                             .value = {[LOSS] = mean,
+                                       [LOG_LOSS] = t->other_loss ? none : mean,
+                                       [AUC] = none,
+                                       [PR_AUC] = none,
+                                       [BRIER] = t->classes == 2 ? none : t->brier / t->weight,
+                                       [R2] = t->squares > 0.0 ? 1.0 - t->squared_error / t->squares : none,
+                                       [MAE] = t->absolute_error / t->weight,
+                                       [RMSE] = sqrt(t->squared_error / t->weight)}};
+    memcpy(out->bin, t->bin, sizeof out->bin); /* empty for two classes */
     if (t->classes)
-        average_classes(out);
-    if (t->classes != 2)
-        return YK_OK;
-    out->positive = class_metrics(t, 1);
-    if (ranked && isfinite(t->loss)) /* else probabilities are NaN and cannot be sorted */
-        return measure_ranking(out);
-    out->brier = none;
-    return YK_OK;
-}
-
-/* Of always predicting the most frequent class. */
-static double majority(const yk_tally *t)
-{
-    double most = t->classes ? 0.0 : (double)NAN;
-    for (size_t c = 0; c < t->classes; c++)
-        most = fmax(most, t->count[c]);
-    return most / t->weight;
-}
-
-static double value_of(const yk_metric_kind *kind, const measures *m)
-{
-    const bool defined = kind->tasks & task_of(m->t) && m->t->examples;
-    return defined ? kind->value(m) : (double)NAN;
+        measure_classes(t, out);
+    if (t->classes == 2 && ranked && isfinite(t->loss)) /* else probabilities are NaN and cannot be sorted */
+        st = measure_ranking(t, out);
+    out->value[CALIBRATION] = calibration_error(out);
+    for (int k = 0; k < YK_METRICS; k++)
+        if (!(yk_metric_kinds[k].tasks & out->task) || !t->examples)
+            out->value[k] = none;
+    return st;
 }
 
 yk_status yk_metric_value(const yk_metric_kind *kind, const yk_tally *t, double *out)
 {
-    measures m;
+    yk_eval_metrics m;
     const yk_status st = measure(t, kind->ranked, &m);
-    *out = st ? (double)NAN : value_of(kind, &m);
+    *out = st ? (double)NAN : m.value[kind - yk_metric_kinds];
     return st;
 }
 
 yk_status yk_score_make(const yk_tally *t, yk_score *out)
 {
-    measures m;
+    yk_eval_metrics m;
     *out = (yk_score){.examples = t->examples, .weight = t->weight, .auc = (double)NAN};
     if (!t->examples)
         return YK_OK;
     const yk_status st = measure(t, true, &m);
-    out->loss = loss(&m);
-    out->accuracy = t->classes ? accuracy(&m) : (double)NAN;
-    out->majority_accuracy = majority(t);
-    out->auc = m.auc;
+    out->loss = m.value[LOSS];
+    out->accuracy = m.value[ACCURACY];
+    out->majority_accuracy = m.majority_accuracy;
+    out->auc = m.value[AUC];
     return st;
 }
 
 yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out)
 {
-    const size_t n = t->classes, cells = n <= YK_MAX_CONFUSION ? n * n : 0;
-    measures m;
-    *out = (yk_eval_metrics){
-        .task = task_of(t), .examples = t->examples, .weight = t->weight, .majority_accuracy = majority(t)};
-    yk_status st = measure(t, true, &m);
-    if (st)
+    const size_t n = t->classes, cells = n <= YK_MAX_CONFUSION ? n * n : 0,
+                 bytes = n * sizeof *out->of_class + cells * sizeof *out->confusion;
+    yk_status st = measure(t, true, out);
+    if (st || !n)
         return st;
-    for (int k = 0; k < YK_METRICS; k++)
-        out->value[k] = value_of(&yk_metric_kinds[k], &m);
-    memcpy(out->bin, m.bin, sizeof out->bin);
-    if (!n)
-        return YK_OK;
-    out->of_class = calloc(n, sizeof *out->of_class);
-    out->confusion = cells ? calloc(cells, sizeof *out->confusion) : NULL;
-    if (!out->of_class || (cells && !out->confusion)) {
-        yk_eval_metrics_fini(out);
-        return yk_fail_memory((n + cells) * sizeof(double), "the metrics");
-    }
+    if (!(out->of_class = malloc(bytes)))
+        return yk_fail_memory(bytes, "the metrics");
     out->classes = n;
     for (size_t c = 0; c < n; c++)
         out->of_class[c] = class_metrics(t, c);
     if (cells)
-        memcpy(out->confusion, t->count + 3 * n, cells * sizeof *out->confusion);
+        out->confusion = memcpy(out->of_class + n, t->count + 3 * n, cells * sizeof *out->confusion);
     return YK_OK;
 }
 
 void yk_eval_metrics_fini(yk_eval_metrics *m)
 {
     free(m->of_class);
-    free(m->confusion);
     *m = (yk_eval_metrics){0};
 }
 

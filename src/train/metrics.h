@@ -24,15 +24,12 @@
 /* What is predicted: one of two classes, one of several, or a number. */
 typedef enum { YK_TASK_BINARY = 1, YK_TASK_CLASSES = 2, YK_TASK_NUMBERS = 4 } yk_task;
 
-struct yk__measures;
-
 typedef struct {
     const char *name;  /* "pr_auc", for options and JSON */
     const char *title; /* "PR-AUC" */
     int sign;          /* 1: higher is better; -1: lower */
     bool ranked;       /* two classes: predictions must be sorted */
     unsigned tasks;    /* bits of yk_task for which it is defined */
-    double (*value)(const struct yk__measures *);
 } yk_metric_kind;
 
 enum { YK_METRICS = 17, YK_METRIC_NAME = 24 };
@@ -61,7 +58,8 @@ typedef struct {
     double value[YK_METRICS]; /* as in the table. NaN: not defined */
     size_t classes;           /* 0: numbers */
     yk_class_metrics *of_class;
-    double *confusion; /* [label][prediction] weights, owned; NULL: more classes than YK_MAX_CONFUSION */
+    double *
+        confusion; /* [label][prediction] weights, in the same block; NULL: more classes than YK_MAX_CONFUSION */
     /* Predictions by probability (two classes: of class 1; several: of the predicted class): their weight, and the sums of the
      * probabilities and of the outcomes (class 1; or the prediction was right). */
     yk_calibration_bin bin[YK_CALIBRATION_BINS];

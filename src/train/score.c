@@ -179,58 +179,53 @@ void yk_tally_fini(yk_tally *t)
     *t = (yk_tally){0};
 }
 
-/* The arrays of a tally, in bytes. */
-typedef struct {
-    size_t count, ranks, weights;
-} array_sizes;
+enum { ARRAYS = 3 };
 
-static array_sizes sizes_of(const yk_tally *t)
+/* The arrays of a tally, in bytes. Returns their sum. */
+static size_t sizes_of(const yk_tally *t, size_t out[ARRAYS])
 {
-    const size_t ranks = t->classes == 2 ? t->examples * sizeof *t->ranks : 0;
-    return (array_sizes){counts(t->classes) * sizeof *t->count, ranks, t->weighted ? ranks : 0};
+    out[0] = counts(t->classes) * sizeof *t->count;
+    out[1] = t->classes == 2 ? t->examples * sizeof *t->ranks : 0;
+    out[2] = t->weighted ? out[1] : 0;
+    return out[0] + out[1] + out[2];
 }
 
 yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out)
 {
-    yk_tally head = *t;
-    const array_sizes size = sizes_of(t);
-    *bytes_out = sizeof head + size.count + size.ranks + size.weights;
+    size_t size[ARRAYS];
+    const void *const array[ARRAYS] = {t->count, t->ranks, t->weights};
+    *bytes_out = sizeof *t + sizes_of(t, size);
     if (!(*out = malloc(*bytes_out)))
         return yk_fail_memory(*bytes_out, "an evaluation");
-    head.count = NULL;
-    head.ranks = NULL;
-    head.weights = NULL;
-    memcpy(*out, &head, sizeof head);
-    if (size.count)
-        memcpy(*out + sizeof head, t->count, size.count);
-    if (size.ranks)
-        memcpy(*out + sizeof head + size.count, t->ranks, size.ranks);
-    if (size.weights)
-        memcpy(*out + sizeof head + size.count + size.ranks, t->weights, size.weights);
+    char *at = memcpy(*out, t, sizeof *t);
+    at += sizeof *t;
+    for (int i = 0; i < ARRAYS; at += size[i++])
+        if (size[i])
+            memcpy(at, array[i], size[i]);
     return YK_OK;
 }
 
 yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes)
 {
+    size_t size[ARRAYS];
     yk_tally head = {0};
     if (bytes >= sizeof head)
         memcpy(&head, from, sizeof head);
-    const array_sizes size = sizes_of(&head);
     if (head.classes > bytes || (head.classes == 2 && head.examples > bytes) ||
-        bytes != sizeof head + size.count + size.ranks + size.weights)
+        bytes != sizeof head + sizes_of(&head, size))
         return yk_fail(YK_ELOST, "the evaluation message of another rank is invalid (%zu bytes)", bytes);
     yk_tally_fini(t);
     *t = head;
-    t->count = malloc(size.count + 1);
-    t->ranks = malloc(size.ranks + 1);
-    t->weights = malloc(size.weights + 1);
-    t->cap = size.ranks / sizeof *t->ranks;
-    t->weights_cap = size.weights / sizeof *t->weights;
+    t->count = malloc(size[0] + 1);
+    t->ranks = malloc(size[1] + 1);
+    t->weights = malloc(size[2] + 1);
+    t->cap = size[1] / sizeof *t->ranks;
+    t->weights_cap = size[2] / sizeof *t->weights;
     if (!t->count || !t->ranks || !t->weights)
         return yk_fail_memory(bytes, "an evaluation");
-    memcpy(t->count, from += sizeof head, size.count);
-    memcpy(t->ranks, from += size.count, size.ranks);
-    memcpy(t->weights, from + size.ranks, size.weights);
+    memcpy(t->count, from += sizeof head, size[0]);
+    memcpy(t->ranks, from += size[0], size[1]);
+    memcpy(t->weights, from + size[1], size[2]);
     return YK_OK;
 }
 
