@@ -617,7 +617,7 @@ static void hot_keys_come_first(void **state)
         static float w[FEATURES + 1], in[FEATURES + 1];
         for (uint32_t k = 0; k < nkeys; k++)
             w[k] = in[k] = (float)k + 0.5f;
-        assert_int_equal(yk_keymap_apply(&map, in, 1), YK_OK);
+        assert_int_equal(yk_keymap_move(&map, in, 1, false), YK_OK);
         for (uint32_t k = 0; k < nkeys; k++)
             assert_true(in[yk_keymap_id(&map, k)] == w[k]);
         yk_rows_init(&remapped, YK_ROWS_SPARSE, 0);
@@ -625,7 +625,7 @@ static void hot_keys_come_first(void **state)
         assert_int_equal(yk_keymap_rows(&map, &remapped), YK_OK);
         for (uint64_t e = 0; e < rows.start[rows.n]; e++)
             assert_true(in[remapped.index[e]] == w[rows.index[e]]);
-        assert_int_equal(yk_keymap_restore(&map, in, 1), YK_OK);
+        assert_int_equal(yk_keymap_move(&map, in, 1, true), YK_OK);
         assert_memory_equal(in, w, nkeys * sizeof *w);
         yk_rows_fini(&remapped);
         yk_rows_fini(&rows);
@@ -659,9 +659,9 @@ static void without_copies_frequent_keys_are_in_different_cache_lines(void **sta
     float in[FEATURES], w[FEATURES];
     for (uint32_t k = 0; k < FEATURES; k++)
         w[k] = in[k] = (float)k;
-    assert_int_equal(yk_keymap_apply(&map, in, 1), YK_OK);
+    assert_int_equal(yk_keymap_move(&map, in, 1, false), YK_OK);
     assert_memory_not_equal(in, w, sizeof w);
-    assert_int_equal(yk_keymap_restore(&map, in, 1), YK_OK);
+    assert_int_equal(yk_keymap_move(&map, in, 1, true), YK_OK);
     assert_memory_equal(in, w, sizeof w);
     yk_rows_fini(&rows);
     yk_keymap_fini(&map);
@@ -676,7 +676,7 @@ static void without_a_sample_keys_are_not_remapped(void **state)
     assert_int_equal(yk_keymap_make(&rows, NULL, 10, 9, 100, &made), YK_OK);
     assert_int_equal(made.hot, 0);
     float w[] = {1, 2, 3};
-    assert_int_equal(yk_keymap_apply(&made, w, 1), YK_OK);
+    assert_int_equal(yk_keymap_move(&made, w, 1, false), YK_OK);
     for (uint32_t k = 0; k < 10; k++)
         assert_true(yk_keymap_id(&made, k) == k && yk_keymap_id(&map, k) == k);
     assert_true(w[0] == 1 && w[1] == 2 && w[2] == 3);

@@ -2,7 +2,7 @@
 #include "scratch.h"
 
 #include "base/clock.h"
-#include "base/thread_pool.h"
+#include "base/team.h"
 #include <stdatomic.h>
 #include <time.h>
 

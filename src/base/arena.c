@@ -1,7 +1,6 @@
 #include "base/arena.h"
 
 #include "base/mem.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 

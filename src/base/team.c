@@ -30,6 +30,9 @@ struct yk_team {
     _Alignas(YK_ALIGN) atomic_bool stopped;
     yk_status (*work)(void *, int);
     void *context;
+    /* of a pool: */
+    void (*part)(void *, int, int); /* NULL: it ends */
+    void *part_context;
     yk_mutex lock; /* protects the rest */
     yk_status status;
     char error[2048];
@@ -187,7 +190,8 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-yk_status yk__team_start(yk_team *team, yk_status (*work)(void *context, int me), void *context)
+/* Starts all workers except worker 0, the caller. */
+static yk_status start(yk_team *team, yk_status (*work)(void *context, int me), void *context)
 {
     team->work = work;
     team->context = context;
@@ -208,7 +212,7 @@ yk_status yk__team_start(yk_team *team, yk_status (*work)(void *context, int me)
     return YK_OK;
 }
 
-yk_status yk__team_join(yk_team *team)
+static yk_status join(yk_team *team)
 {
     for (int i = 1; i < team->started; i++)
         yk_thread_join(&team->worker[i].thread);
@@ -217,9 +221,9 @@ yk_status yk__team_join(yk_team *team)
 
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context)
 {
-    if (!yk__team_start(team, work, context))
+    if (!start(team, work, context))
         run_worker(&team->worker[0]);
-    return yk__team_join(team);
+    return join(team);
 }
 
 yk_status yk_team_once(int threads, yk_status (*work)(void *context, int me), void *context)
@@ -229,4 +233,53 @@ yk_status yk_team_once(int threads, yk_status (*work)(void *context, int me), vo
     st = st ? st : yk_team_run(team, work, context);
     yk_team_free(team);
     return st;
+}
+
+/* ---- pools ---- */
+
+static yk_status run_parts(void *pool, int me)
+{
+    yk_team *p = pool;
+    while (!yk_team_barrier(p, me) && p->part) {
+        p->part(p->part_context, me, p->n);
+        if (yk_team_barrier(p, me))
+            break;
+    }
+    return YK_OK;
+}
+
+yk_status yk_thread_pool_create(int threads, yk_thread_pool **out)
+{
+    yk_team *p = NULL;
+    yk_status st = yk_team_create(threads, &p);
+    if (!st && (st = start(p, run_parts, p)))
+        join(p); /* those that were started have been stopped */
+    if (st)
+        yk_team_free(p);
+    else
+        *out = p;
+    return st;
+}
+
+void yk_thread_pool_free(yk_thread_pool *p)
+{
+    if (!p)
+        return;
+    p->part = NULL;
+    yk_team_barrier(p, 0);
+    join(p);
+    yk_team_free(p);
+}
+
+void yk_thread_pool_run(yk_thread_pool *p, void (*part)(void *context, int me, int all), void *context)
+{
+    if (!p || p->n == 1) {
+        part(context, 0, 1);
+        return;
+    }
+    p->part = part;
+    p->part_context = context;
+    yk_team_barrier(p, 0);
+    part(context, 0, p->n);
+    yk_team_barrier(p, 0);
 }

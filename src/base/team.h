@@ -42,10 +42,6 @@ void yk_team_set_timeout(yk_team *team, double seconds);
 /* Worker 0 runs on the calling thread. Returns when all workers have returned. */
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context);
 
-/* The two halves of yk_team_run(), for thread_pool.c: starts all workers except worker 0, the caller; waits until they return. */
-yk_status yk__team_start(yk_team *team, yk_status (*work)(void *context, int me), void *context);
-yk_status yk__team_join(yk_team *team);
-
 yk_status yk_team_barrier(yk_team *team, int me);
 
 /* About the last barrier of this worker: whether it arrived last, and the nanoseconds that it waited after spinning. Call
@@ -57,5 +53,32 @@ bool yk_team_stopped(const yk_team *team);
 
 /* For waits outside a barrier, with the same timeout. */
 yk_wait yk_team_wait(const yk_team *team);
+
+/* ---- pools: teams whose threads wait for work between calls, for one piece of work at a time
+ *
+ *     yk_thread_pool *pool;
+ *     yk_status st = yk_thread_pool_create(4, &pool);
+ *     if (!st)
+ *         yk_thread_pool_run(pool, part, context); // calls part(context, 0, 4) .. part(context, 3, 4), and waits for all of them
+ *     yk_thread_pool_free(pool);
+ *
+ * Part 0 runs on the calling thread. Parts can wait for each other with yk_team_barrier(pool, me). One thread at a time may use a
+ * pool. */
+typedef yk_team yk_thread_pool;
+
+yk_status yk_thread_pool_create(int threads, yk_thread_pool **out); /* including the caller */
+void yk_thread_pool_free(yk_thread_pool *p);                        /* NULL is fine */
+
+/* NULL: calls part(context, 0, 1). */
+void yk_thread_pool_run(yk_thread_pool *p, void (*part)(void *context, int me, int all), void *context);
+
+/* Part `me` of `all` of the range [*begin, *end), in multiples of `unit`. */
+static inline void yk_part_of_range(size_t *begin, size_t *end, size_t unit, int me, int all)
+{
+    const size_t from = *begin, units = (*end - from + unit - 1) / unit;
+    const size_t to = from + units * (size_t)(me + 1) / (size_t)all * unit;
+    *begin = from + units * (size_t)me / (size_t)all * unit;
+    *end = to < *end ? to : *end;
+}
 
 #endif

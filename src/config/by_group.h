@@ -18,8 +18,6 @@
 #include "base/status.h"
 #include "config/option.h"
 #include "core/group.h"
-#include <stdbool.h>
-#include <stddef.h>
 
 /* The parts of yk_by_group: for all groups, for those of a kind, and from YK_GROUP_NAMED on, for individual groups. */
 enum {

@@ -5,12 +5,10 @@
 #include "data/split.h"
 #include "format/ini.h"
 #include "watch/http.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void yk_config_init(yk_config *c)
 {

@@ -23,9 +23,6 @@
 #include "model/description.h"
 #include "optim/optim.h"
 #include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum { YK_OPTION_TEXT = 512 }; /* the text of a value that is not a string */
 

@@ -17,8 +17,6 @@
 
 #include "base/status.h"
 #include "config/config.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 typedef struct {
     char name[256]; /* "": this host */

@@ -32,8 +32,6 @@
 #define YK_CONFIG_OPTION_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
 
 typedef enum {
     YK_OPT_TEXT,          /* char *; NULL: not given */

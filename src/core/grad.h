@@ -10,7 +10,7 @@
 #ifndef YK_CORE_GRAD_H
 #define YK_CORE_GRAD_H
 
-#include "base/thread_pool.h"
+#include "base/team.h"
 #include "core/group.h"
 #include "core/keys.h"
 #include "core/rows.h"

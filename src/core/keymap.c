@@ -211,7 +211,7 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
 }
 
 /* Every element that is written is also read. */
-static yk_status move(const yk_keymap *map, float *array, size_t width, bool to_keys)
+yk_status yk_keymap_move(const yk_keymap *map, float *array, size_t width, bool to_keys)
 {
     const struct yk_keymap_slot *m = map->move;
     const size_t n = map->nmoves;
@@ -224,14 +224,4 @@ static yk_status move(const yk_keymap *map, float *array, size_t width, bool to_
         memcpy(array + (to_keys ? m[i].key : m[i].id) * width, old + i * width, width * sizeof *old);
     free(old);
     return YK_OK;
-}
-
-yk_status yk_keymap_restore(const yk_keymap *map, float *array, size_t width)
-{
-    return move(map, array, width, true);
-}
-
-yk_status yk_keymap_apply(const yk_keymap *map, float *array, size_t width)
-{
-    return move(map, array, width, false);
 }

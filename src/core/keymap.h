@@ -5,7 +5,7 @@
  *     yk_status st = yk_keymap_make(&sample, NULL, features, UINT32_MAX, 131072, &map); // counts keys in sampled rows
  *     uint32_t id = yk_keymap_id(&map, key); // the most frequent key has id 0
  *     st = yk_keymap_rows(&map, &rows);      // replaces the keys of a block with their ids
- *     st = yk_keymap_restore(&map, w, 1);    // w[id] becomes w[key], in place
+ *     st = yk_keymap_move(&map, w, 1, true); // w[id] becomes w[key], in place
  *
  * Only the most frequent keys, and the keys whose slots they take, are moved. Every other key is its own id, so the size
  * of the map depends on the keys in the data, not on the number of features. freq[i] is the expected sum of squared values
@@ -55,8 +55,7 @@ static inline uint32_t yk_keymap_id(const yk_keymap *map, uint32_t key)
 
 yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows);
 
-/* Reorders an array that is indexed by internal ids to be indexed by keys, and back. */
-yk_status yk_keymap_restore(const yk_keymap *map, float *array, size_t width); /* floats per key */
-yk_status yk_keymap_apply(const yk_keymap *map, float *array, size_t width);
+/* Reorders an array that is indexed by internal ids to be indexed by keys (to_keys), or back. width: floats per key. */
+yk_status yk_keymap_move(const yk_keymap *map, float *array, size_t width, bool to_keys);
 
 #endif

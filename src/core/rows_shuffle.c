@@ -1,5 +1,4 @@
 /* Shuffles sparse rows (rows.h): each thread copies its part of the new order. */
-#include "base/mem.h"
 #include "base/perm.h"
 #include "base/team.h"
 #include "core/rows.h"

@@ -314,7 +314,7 @@ static void begin_pass(void *workspace, int me, int all)
     if (!w->copies || all > 1)
         add_margins(w, begin, end);
     if (w->training && all > 1)
-        yk_team_barrier(yk_thread_pool_team(w->pool), me);
+        yk_team_barrier(w->pool, me);
     if (w->training)
         yk__key_parts_find(&w->parts, me);
 }

@@ -1,7 +1,7 @@
 #include "model/key_parts.h"
 
 #include "base/mem.h"
-#include "base/thread_pool.h"
+#include "base/team.h"
 #include "kern/isa.h"
 #include <stdlib.h>
 #include <string.h>

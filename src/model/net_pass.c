@@ -161,7 +161,7 @@ static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n
     yk__pass all = *ctx;
     all.thread = me;
     all.threads = w->threads;
-    all.team = yk_thread_pool_team(w->pool);
+    all.team = w->pool;
     all.blocks = n;
     all.in_chunk = all.in_wave = 0;
     for (int i = w->net->nlayers - 1; i >= 0; i--) {
@@ -180,8 +180,7 @@ static void pass(void *workspace, int me, int all)
     yk_workspace *w = workspace;
     const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
     const yk__division *d = &w->division;
-    yk_team *team =
-        d->by_blocks || w->hooks.finish ? yk_thread_pool_team(w->pool) : NULL; /* a barrier after each wave */
+    yk_team *team = d->by_blocks || w->hooks.finish ? w->pool : NULL; /* a barrier after each wave */
     yk__pass ctx = context_of(w, me);
     progress p = {0};
     if (me == 0 && w->training) {

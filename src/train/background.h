@@ -15,7 +15,6 @@
 #include "base/status.h"
 #include "base/sync.h"
 #include <stdatomic.h>
-#include <stdbool.h>
 
 /* An error of a thread, or of a function that cannot return it: saved with the message of the calling thread, and raised later,
  * possibly in another thread. */

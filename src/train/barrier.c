@@ -3,7 +3,6 @@
  * and saves. */
 #include "train/loop.h"
 
-#include "base/clock.h"
 #include "base/crc.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "train/checkpoint.h"
 
-#include "base/mem.h"
 #include "format/safetensors.h"
 #include "train/checkpoint_dir.h"
 #include "train/trained.h"
@@ -129,18 +128,16 @@ static yk_status save_state(const char *run_dir, const yk_checkpoint_arrays *a, 
     return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n, meta, p->best.step ? 4 : 3);
 }
 
-typedef yk_status remapping(const yk_keymap *keymap, float *array, size_t width);
-
-static yk_status remap(const yk_checkpoint_array *a, const yk_keymap *keymap, remapping *by)
+static yk_status remap(const yk_checkpoint_array *a, const yk_keymap *keymap, bool to_keys)
 {
-    return keymap && a->group->keyed ? by(keymap, a->data, a->group->width) : YK_OK;
+    return keymap && a->group->keyed ? yk_keymap_move(keymap, a->data, a->group->width, to_keys) : YK_OK;
 }
 
-static yk_status remap_all(const yk_checkpoint_arrays *a, const yk_keymap *keymap, remapping *by)
+yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *a, const yk_keymap *keymap, bool to_keys)
 {
     yk_status st = YK_OK;
     for (size_t i = 0; !st && i < a->n; i++)
-        st = remap(&a->array[i], keymap, by);
+        st = remap(&a->array[i], keymap, to_keys);
     return st;
 }
 
@@ -148,7 +145,7 @@ yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const
                               const yk_model *m, const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
                               const yk_progress_state *progress, char **path_out)
 {
-    yk_status st = remap_all(arrays, keymap, yk_keymap_restore);
+    yk_status st = yk_checkpoint_remap(arrays, keymap, true);
     if (st || (st = yk__checkpoint_begin(run_dir)))
         return st;
     float *params[YK_MAX_GROUPS];
@@ -159,11 +156,6 @@ yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const
     if (!st)
         st = save_state(run_dir, arrays, progress);
     return yk__checkpoint_end(run_dir, progress->step, progress->best.step, st, path_out);
-}
-
-yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keymap *keymap)
-{
-    return remap_all(arrays, keymap, yk_keymap_apply);
 }
 
 /* ---- loading ---- */
@@ -285,7 +277,7 @@ static yk_status read_arrays(const char *path, const files *f, const yk_model *m
     for (int g = 0; !st && g < m->ngroups; g++) {
         params[g] = all.array[g].data;
         if (grown) /* initial values of new features */
-            st = remap(&all.array[g], keymap, yk_keymap_restore);
+            st = remap(&all.array[g], keymap, true);
     }
     if (!st)
         st = grown ? read_old_weights(path, f->model, m, params) : yk__model_read(f->model, m, params);
@@ -297,7 +289,7 @@ static yk_status read_arrays(const char *path, const files *f, const yk_model *m
             return yk_fail(
                 st, "%s; the options of the run may differ from those of the checkpoint (--optimizer, --l2)",
                 yk_error());
-        st = remap(a, keymap, yk_keymap_apply);
+        st = remap(a, keymap, false);
     }
     return st;
 }

@@ -31,8 +31,6 @@
 #include "model/model.h"
 #include "store/local.h"
 #include "train/selection.h"
-#include <stddef.h>
-#include <stdint.h>
 
 /* What is saved besides the store. */
 typedef struct {
@@ -75,8 +73,9 @@ yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const
                               const yk_model *m, const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
                               const yk_progress_state *progress, char **path_out);
 
-/* After yk_checkpoint_write(), for the arrays of a store: indexes them by the internal ids again. */
-yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keymap *keymap);
+/* Indexes the arrays by the keys of the data instead of the internal ids (to_keys), or the other way round: after
+ * yk_checkpoint_write(), for those of a store. */
+yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keymap *keymap, bool to_keys);
 
 /* The newest complete checkpoint below a run directory, or the directory itself if it is one; NULL if there is none.
  * A damaged one is skipped with a warning. Caller frees. */

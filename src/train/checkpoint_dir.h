@@ -17,8 +17,6 @@
 #define YK_TRAIN_CHECKPOINT_DIR_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 #define YK__SAVING     "checkpoints/.saving"
 #define YK__MODEL_FILE "model.safetensors"

@@ -11,9 +11,6 @@
  */
 #include "train/loop.h"
 
-#include "base/clock.h"
-#include "base/wait.h"
-#include "train/background.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -18,11 +18,7 @@
 #include "train/loop.h"
 #include "train/setup.h"
 
-#include "base/dir.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/numa.h"
-#include "base/number.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

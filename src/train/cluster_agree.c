@@ -3,10 +3,7 @@
 #include "train/setup.h"
 
 #include "base/crc.h"
-#include "base/mem.h"
-#include "config/option.h"
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

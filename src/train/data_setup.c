@@ -1,8 +1,6 @@
 /* The data of a run: opens the training, test and validation sets, remaps the keys of sparse data, and creates the feed of the workers. */
 #include "train/setup.h"
 
-#include "base/mem.h"
-#include "base/number.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

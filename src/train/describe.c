@@ -1,8 +1,6 @@
 /* Describes a run: the notes at its start, --dry-run and --profile. */
-#include "train/loop.h"
 #include "train/setup.h"
 
-#include "base/log.h"
 #include "kern/block.h"
 #include <stdio.h>
 #include <stdlib.h>

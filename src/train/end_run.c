@@ -9,9 +9,6 @@
  */
 #include "train/summary.h"
 
-#include "base/clock.h"
-#include "base/fs.h"
-#include "base/log.h"
 #include "train/checkpoint_dir.h"
 #include "train/loop.h"
 #include "train/run_dir.h"
@@ -207,9 +204,8 @@ static yk_status end_success(yk__trainer *t)
     use_best(t);
     yk__add_warnings(t);
     print_end(t);
-    if (r->run_dir && !(st = yk_run_dir_verify(r->run_dir, t->lock)))
-        st = was_done(t) && t->done_summary ? yk_summary_restore(r->run_dir, t->done_summary)
-                                            : yk_result_save(t->config, r, r->run_dir);
+    if (r->run_dir && !(st = yk_run_dir_verify(r->run_dir, t->lock)) && !(was_done(t) && t->keeps_summary))
+        st = yk_result_save(t->config, r, r->run_dir);
     show_end(t, state);
     return st;
 }

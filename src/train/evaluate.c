@@ -1,7 +1,6 @@
 /* Evaluation: each worker evaluates a share of the test set and of the validation set, and the chief combines the results. */
 #include "train/loop.h"
 
-#include "base/clock.h"
 #include "base/number.h"
 #include "train/infer.h"
 #include <math.h>

@@ -4,7 +4,6 @@
  */
 #include "train/loop.h"
 
-#include "model/model.h"
 #include "train/pacing.h"
 
 /* ---- one step ---- */

@@ -20,13 +20,7 @@
 #include "train/setup.h"
 
 #include "base/cgroup.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/moments.h"
-#include "base/number.h"
-#include "base/perm.h"
-#include "base/team.h"
-#include "base/text.h"
 #include "train/loop.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
-#include "base/mem.h"
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 

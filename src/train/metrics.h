@@ -17,7 +17,6 @@
 #ifndef YK_TRAIN_METRICS_H
 #define YK_TRAIN_METRICS_H
 
-#include "base/json.h"
 #include "data/schema.h"
 #include "train/score.h"
 

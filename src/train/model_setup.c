@@ -1,7 +1,6 @@
 /* The model of a run, and the options that depend on the data and the model. */
 #include "train/setup.h"
 
-#include "base/clock.h"
 #include "base/number.h"
 #include <math.h>
 #include <string.h>

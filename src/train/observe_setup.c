@@ -2,7 +2,6 @@
 #include "train/loop.h"
 #include "train/setup.h"
 
-#include "base/clock.h"
 #include <math.h>
 #include <string.h>
 

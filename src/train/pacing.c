@@ -1,6 +1,5 @@
 #include "train/pacing.h"
 
-#include "base/wait.h"
 #include "train/loop.h"
 #include <math.h>
 

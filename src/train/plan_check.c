@@ -2,7 +2,6 @@
 #include "train/plan_internal.h"
 
 #include "data/spec.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* --resume: the chief loads the newest checkpoint, and every process gets its part of it. */
 #include "train/setup.h"
 
-#include "base/log.h"
 #include "train/checkpoint_dir.h"
 #include "train/loop.h"
 #include <stdlib.h>

@@ -18,7 +18,6 @@
 
 #include "base/lock.h"
 #include "base/status.h"
-#include <stdbool.h>
 
 /* YK_ESYSTEM: a link or another kind of file has the name of a file that yoke writes; YK_EUSAGE: another process is writing
  * there. A missing directory is not an error. */

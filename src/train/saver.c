@@ -13,8 +13,6 @@
 #include "train/loop.h"
 
 #include "base/cgroup.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/number.h"
 #include "train/run_dir.h"
 #include <math.h>
@@ -62,7 +60,7 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
         return YK_OK;
     yk_checkpoint_arrays_of(parameters, &a, true);
     yk_status st = write_arrays(t, &a, p);
-    return st ? st : yk_checkpoint_remap(&a, t->remap);
+    return st ? st : yk_checkpoint_remap(&a, t->remap, false);
 }
 
 /* ---- the copy ---- */

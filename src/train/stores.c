@@ -1,7 +1,4 @@
 /* Creates the parameters of this process, and the store that its workers train on. Only this file chooses among the stores. */
-#include "store/exchange.h"
-#include "store/shards.h"
-#include "train/loop.h"
 #include "train/setup.h"
 #include <stdio.h>
 #include <string.h>
@@ -181,19 +178,19 @@ yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local 
     const yk_trained *start = t->caller->start;
     if (!whole || (!t->model->ops->init && !start))
         return YK_OK;
-    yk_status st = start ? yk_trained_restore(start, t->config->model, t->model, whole, t->remap) : YK_OK;
+    const bool continues = yk__continues(t->caller);
+    yk_status st =
+        start ? yk_trained_restore(start, t->config->model, t->model, whole, t->remap, continues) : YK_OK;
     for (int g = 0; !st && !start && g < t->model->ngroups; g++) {
         float *w = yk_local_raw(whole, g).live.w;
         t->model->ops->init(t->model, g, w, (uint64_t)t->config->seed);
         if (t->remap && t->model->group[g].keyed)
-            st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
+            st = yk_keymap_move(t->remap, w, t->model->group[g].width, false);
     }
-    if (!st && yk__continues(t->caller)) { /* it is consistent with the weights */
-        st = yk_trained_restore_state(start, whole, t->remap);
+    if (continues) /* the state is consistent with the weights */
         yk_local_restore(whole, 0);
-        return st;
-    }
-    yk__parameters_set(t->model, group, whole);
+    else
+        yk__parameters_set(t->model, group, whole);
     return st;
 }
 

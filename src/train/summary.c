@@ -1,8 +1,5 @@
 #include "train/summary.h"
 
-#include "base/file.h"
-#include "base/fs.h"
-#include "base/json.h"
 #include "base/number.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -207,12 +204,7 @@ yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out)
 
 static const char file[] = "summary.json";
 
-yk_status yk_summary_restore(const char *run_dir, const char *text)
-{
-    return yk_file_save(run_dir, file, "%s", text);
-}
-
-char *yk_summary_if_done(const char *run_dir, uint64_t steps)
+bool yk_summary_is_done(const char *run_dir, uint64_t steps)
 {
     char *text = NULL;
     struct stat there;
@@ -227,11 +219,8 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps)
     const bool done = state && strcmp(state, "done") == 0 &&
                       json_integer_value(json_object_get(o, "steps")) == (json_int_t)steps;
     json_decref(o);
-    if (!done) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    free(text);
+    return done;
 }
 
 yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir)

@@ -1,10 +1,5 @@
 #include "train/train.h"
 
-#include "base/clock.h"
-#include "base/dir.h"
-#include "base/fs.h"
-#include "base/log.h"
-#include "base/number.h"
 #include "train/loop.h"
 #include "train/run_dir.h"
 #include "train/setup.h"
@@ -55,9 +50,10 @@ static yk_status claim_run_dir(yk__trainer *t)
     const char *dir = t->result->run_dir;
     if (!dir)
         return YK_OK;
-    t->done_summary = t->config->resume ? yk_summary_if_done(dir, t->step) : NULL;
+    t->keeps_summary = t->config->resume && yk__is_complete(&t->schedule, t->step, t->epoch) &&
+                       yk_summary_is_done(dir, t->step);
     yk_status st = yk_config_save(t->config, dir, "config.ini");
-    if (!st)
+    if (!st && !t->keeps_summary)
         st = yk_remove_in(dir, "summary.json");
     t->run_dir_claimed = !st;
     return st;
@@ -150,16 +146,15 @@ static yk_status make_rest(yk__trainer *t)
         return st;
     /* yk__make_store() may renumber the keys of the data, which yk__cluster_check() compares */
     const uint64_t hash = !t->plan->alone && t->plan->whole ? yk__parameter_hash(t) : 0;
-    if ((st = yk__cluster_check(t, hash)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||
-        (st = yk__observe(t)))
-        return st;
     yk__schedule *s = &t->schedule;
     s->evaluates = yk__is_evaluated(t);
     s->saves = t->result->run_dir;
     s->reports = chief;
     s->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
     yk__schedule_init(s, t->plan, t->step, yk__epoch_examples(t));
-    return YK_OK;
+    if ((st = yk__cluster_check(t, hash)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))))
+        return st;
+    return yk__observe(t);
 }
 
 static yk_status set_up(yk__trainer *t)
@@ -179,7 +174,6 @@ static void tear_down(yk__trainer *t)
 {
     yk_http_stop(t->http);
     yk_observer_free(t->observer);
-    free(t->done_summary);
     free(t->resumed.cursor);
     yk__cluster_free(t);
     free_workers(t);

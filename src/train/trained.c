@@ -1,11 +1,9 @@
 #include "train/trained.h"
 
-#include "base/fs.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,9 +301,7 @@ static yk_status copy_array(const yk_checkpoint_array *a, const yk_keymap *keyma
     float *to = to_copy ? copy : a->data;
     if (copy != a->data)
         memcpy(to, to_copy ? a->data : copy, a->size * sizeof *to);
-    return keymap && a->group->keyed
-               ? (to_copy ? yk_keymap_restore : yk_keymap_apply)(keymap, to, a->group->width)
-               : YK_OK;
+    return keymap && a->group->keyed ? yk_keymap_move(keymap, to, a->group->width, to_copy) : YK_OK;
 }
 
 /* The weights in a store and those of a model, or the state of the optimizer in both. */
@@ -344,7 +340,7 @@ yk_status yk_trained_take(const char *name, const char *schema, const yk_model *
 }
 
 yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
-                             const yk_keymap *keymap)
+                             const yk_keymap *keymap, bool state)
 {
     const yk_model_shape *a = &from->model->shape, *b = &m->shape;
     yk_checkpoint_arrays all;
@@ -356,7 +352,13 @@ yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_
             "columns and %u classes",
             from->name, a->dim, a->classes, name, b->dim, b->classes);
     yk_checkpoint_arrays_of(store, &all, false);
-    return copy(from, &all, keymap, false, false);
+    if (state && strcmp(from->optimizer, all.optimizer))
+        return yk_fail(
+            YK_EUSAGE,
+            "the initial model has the state of the optimizer %s, not of %s: use the same optimizer",
+            from->optimizer, all.optimizer);
+    const yk_status st = copy(from, &all, keymap, false, false);
+    return st || !state ? st : copy(from, &all, keymap, true, false);
 }
 
 yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap *keymap, uint64_t steps)
@@ -372,18 +374,6 @@ yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap 
     if (!m->state || !m->optimizer)
         return m->state ? yk_fail_memory(sizeof all.optimizer, "the optimizer's state") : YK_ESYSTEM;
     return copy(m, &all, keymap, true, true);
-}
-
-yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, const yk_keymap *keymap)
-{
-    yk_checkpoint_arrays all;
-    yk_checkpoint_arrays_of(store, &all, true);
-    if (strcmp(from->optimizer, all.optimizer))
-        return yk_fail(
-            YK_EUSAGE,
-            "the initial model has the state of the optimizer %s, not of %s: use the same optimizer",
-            from->optimizer, all.optimizer);
-    return copy(from, &all, keymap, true, false);
 }
 
 void yk_trained_retain(yk_trained *m)

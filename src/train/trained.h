@@ -48,11 +48,10 @@ yk_status yk_trained_take(const char *name, const char *schema, const yk_model *
                           const yk_keymap *keymap, yk_trained **out);
 /* Before others can use the model: adds the state of the optimizer, after `steps` steps. */
 yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap *keymap, uint64_t steps);
-/* Fills the state of the store. YK_EUSAGE: it is that of another optimizer. */
-yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, const yk_keymap *keymap);
-/* Fills the weights of the store, before its first step. YK_EUSAGE: the model or the shape of the data differs. */
+/* Fills the weights of the store, before its first step, and the optimizer's state if `state`. YK_EUSAGE: the model, the shape of the
+ * data or the optimizer differs. */
 yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
-                             const yk_keymap *keymap);
+                             const yk_keymap *keymap, bool state);
 
 void yk_trained_retain(yk_trained *m);
 void yk_trained_release(yk_trained *m); /* the last release frees it; NULL is fine */

@@ -127,7 +127,7 @@ typedef struct yk__trainer {
     /* on the chief: the run directory */
     yk_lock *lock;        /* NULL: none */
     bool run_dir_claimed; /* it belongs to this run now */
-    char *done_summary;   /* summary.json, if the run was done when it was resumed; else NULL */
+    bool keeps_summary;   /* the run was done when it was resumed, and summary.json says so */
 
     /* the run that this one continues */
     yk_progress_state resumed; /* the checkpoint; zero: none */

@@ -11,7 +11,6 @@
  */
 #include "train/setup.h"
 
-#include "base/log.h"
 #include "train/checkpoint_dir.h"
 #include <stdio.h>
 #include <stdlib.h>

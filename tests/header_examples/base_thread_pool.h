@@ -1,2 +1,0 @@
-extern void part(void *context, int me, int all);
-extern void *context;
