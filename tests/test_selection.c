@@ -33,14 +33,15 @@ static void step(yk__selection *s, uint64_t at, double loss, double accuracy)
         pick[i] = (uint32_t)i;
     }
     const yk_rows rows = {.kind = YK_ROWS_F32, .n = N, .label = label};
-    yk_tally_clear(&s->tally);
-    assert_int_equal(yk_tally_add(&s->tally, p, 1, &(yk_batch){.rows = &rows, .pick = pick, .n = N}, NULL),
+    yk_tally tally = {0};
+    assert_int_equal(yk_tally_add(&tally, p, 1, &(yk_batch){.rows = &rows, .pick = pick, .n = N}, NULL),
                      YK_OK);
-    s->tally.loss = N * loss;
+    tally.loss = N * loss;
     yk_score validation;
     const yk_score test = {.examples = 1, .loss = -loss};
-    assert_int_equal(yk_score_make(&s->tally, &validation), YK_OK);
-    assert_int_equal(yk__select(s, at, false, &validation, &test), YK_OK);
+    assert_int_equal(yk_score_make(&tally, &validation), YK_OK);
+    assert_int_equal(yk__select(s, &tally, at, false, &validation, &test), YK_OK);
+    yk_tally_fini(&tally);
 }
 
 static void the_first_of_the_best_is_selected(void **state)
@@ -123,10 +124,11 @@ static void errors(void **state)
 {
     (void)state;
     yk__selection s = make("auc", "3", NULL);
+    const yk_tally empty = {0};
     const yk_score none = {0}, one_class = {.examples = 3, .auc = (double)NAN};
-    assert_int_equal(yk__select(&s, 1, false, &none, &none), YK_EDATA);
+    assert_int_equal(yk__select(&s, &empty, 1, false, &none, &none), YK_EDATA);
     assert_message("--validation 0.1 has no examples");
-    assert_int_equal(yk__select(&s, 1, false, &one_class, &none), YK_EDATA);
+    assert_int_equal(yk__select(&s, &empty, 1, false, &one_class, &none), YK_EDATA);
     assert_message("--monitor auc is not defined for the validation examples");
     yk_config c;
     yk_config_init(&c);

@@ -104,7 +104,7 @@ typedef struct {
     yk_cursor_kind cursor_kind;
     bool
         leases; /* the chief assigns examples to workers while they train; otherwise they have fixed shares */
-    bool common_epochs; /* all workers end an epoch together */
+    bool common_epochs; /* all workers take the same steps, and end an epoch together */
     uint64_t
         chunk_rows; /* neighboring examples that shuffling keeps together (data/feed.h); 0: the default */
 

@@ -41,13 +41,8 @@ static yk_status compare(yk__trainer *t)
     return st;
 }
 
-static yk_tally *tally_of(yk__worker_state *w, bool validation)
-{
-    return validation ? &w->validation : &w->tally;
-}
-
 /* The results of the workers of all processes, to the chief. */
-static yk_status gather_tallies(yk__trainer *t, bool validation)
+static yk_status gather_tallies(yk__trainer *t, int set)
 {
     const int own = t->plan->workers_per_process;
     yk_status st = YK_OK;
@@ -55,12 +50,12 @@ static yk_status gather_tallies(yk__trainer *t, bool validation)
         char *mine;
         size_t bytes;
         yk_comm_pieces all;
-        if ((st = yk_tally_pack(tally_of(&t->worker[k], validation), &mine, &bytes)))
+        if ((st = yk_tally_pack(&t->worker[k].tally[set], &mine, &bytes)))
             break;
         st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, t->plan->barrier_timeout,
                              "a part of the evaluation");
         for (int i = 1; !st && i < all.n; i++)
-            st = yk_tally_unpack(tally_of(&t->worker[i * own + k], validation), all.data[i], all.bytes[i]);
+            st = yk_tally_unpack(&t->worker[i * own + k].tally[set], all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);
         free(mine);
     }
@@ -72,15 +67,15 @@ static yk_status conclude_evaluation(yk__trainer *t)
 {
     const bool replica = t->cluster.exchange;
     const yk_progress_state at = yk__progress_now(t);
-    yk_status st = replica && t->tested ? gather_tallies(t, false) : YK_OK;
-    if (!st && replica && t->validated)
-        st = gather_tallies(t, true);
+    yk_status st = YK_OK;
+    for (int i = 0; replica && !st && i < YK__SETS; i++)
+        st = t->set[i].used ? gather_tallies(t, i) : YK_OK;
     if (!st && t->cluster.rank == 0) {
         yk__start_period(t);
         if (!(st = yk__score_evaluation(t, &at, t->due.extra)))
             st = yk__report_evaluation(t, &at);
     }
-    if (!st && replica && t->validated)
+    if (!st && replica && t->set[YK__VALIDATION].used)
         st = yk_comm_broadcast(t->cluster.comm, &t->selection.best, sizeof t->selection.best,
                                t->plan->barrier_timeout, "the best model so far");
     yk__evaluated(&t->schedule, t->step);

@@ -29,8 +29,17 @@ typedef struct {
     double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
+typedef struct chief chief;
+
+/* How the steps of a job are checked. */
 typedef struct {
+    yk_status (*check)(chief *c); /* after a step: whether anything is due */
+    bool exact;                   /* what is due happens after exactly this step, on all servers */
+} step_kind;
+
+struct chief {
     yk__trainer *t;
+    const step_kind *kind;
     snapshot snapshot;
     yk__due due;            /* of a snapshot that waits for the previous one */
     uint64_t used;          /* examples of the epoch, if the workers end it together */
@@ -39,7 +48,7 @@ typedef struct {
     yk__saved_error paused; /* the error of a snapshot that paused() finished or began */
     yk_team *evaluators;
     yk__background workers; /* of this process */
-} chief;
+};
 
 /* ---- snapshots ---- */
 
@@ -78,7 +87,7 @@ static yk_status evaluate_and_save(void *context)
     s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
     yk_progress_state at = s->at;
     at.best = t->selection.best;
-    if (s->due.eval && t->validated) { /* a resumed run must not select this step again */
+    if (s->due.eval && t->set[YK__VALIDATION].used) { /* a resumed run must not select this step again */
         at.period_examples = 0;
         at.period_loss = 0.0;
     }
@@ -151,7 +160,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
     *s = (snapshot){.taken = true, .due = due, .at = yk__progress_now(t)};
     s->due.save &= t->result->run_dir != NULL;
     s->repeated = due.eval && t->step == t->schedule.eval.last;
-    s->savable = s->due.save || (due.eval && t->validated && t->result->run_dir);
+    s->savable = s->due.save || (due.eval && t->set[YK__VALIDATION].used && t->result->run_dir);
     s->parameters = s->savable || (due.eval && yk__is_evaluated(t)) || due.end;
     s->at.late = t->resumed.late + state.late;
     yk_status st = s->savable ? make_cursor(c, &s->at) : YK_OK;
@@ -253,11 +262,11 @@ static yk_status poll_snapshot(chief *c, bool wait)
 
 /* ---- hooks of the server ---- */
 
-/* Whether the evaluation of the snapshot may end the run after exactly this step: a synchronous step ends on all servers at once. */
+/* Whether the evaluation of the snapshot may end the run after exactly this step. */
 static bool may_end(const chief *c)
 {
-    return c->t->plan->synchronous && (c->t->selection.patience || c->t->plan->monitors) &&
-           c->snapshot.taken && c->snapshot.due.eval && !c->snapshot.initial;
+    return c->kind->exact && (c->t->selection.patience || c->t->plan->monitors) && c->snapshot.taken &&
+           c->snapshot.due.eval && !c->snapshot.initial;
 }
 
 /* Whether workers wait for a snapshot. Begins it as soon as the one before is done. A checkpoint that need not be exact can
@@ -269,7 +278,7 @@ static bool paused(void *context)
     const bool ends = may_end(c);
     if ((is_due(c) || ends) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
         yk__error_save(&c->paused, poll_snapshot(c, false)); /* and begins the next one */
-    return c->due.eval || (c->due.save && c->t->plan->synchronous) || ends || may_end(c) || c->paused.st;
+    return c->due.eval || (c->due.save && c->kind->exact) || ends || may_end(c) || c->paused.st;
 }
 
 static bool stop(void *context)
@@ -288,18 +297,23 @@ static yk_status check_step(chief *c, bool epoch_over)
     return poll_snapshot(c, false);
 }
 
-/* An epoch ends when all of its examples were used. With a quorum, each worker has its own share of a stream. */
+/* An epoch ends when all of its examples were used. In rounds, each worker has its own share of a stream. */
 static uint64_t epoch_of(const chief *c)
 {
     const yk__trainer *t = c->t;
-    if (t->plan->quorum && t->plan->cursor_kind == YK_CURSOR_STREAM)
+    if (c->kind->exact && t->plan->cursor_kind == YK_CURSOR_STREAM)
         return yk_streams_epoch(&t->cluster.streams);
     return t->train.examples
                ? (t->resumed.examples + t->evaluator->examples + t->late_examples) / t->train.examples
                : 0;
 }
 
-/* With a quorum, the epoch follows from the examples. */
+static yk_status check_round(chief *c)
+{
+    return check_step(c, false);
+}
+
+/* The epoch follows from the examples. */
 static yk_status check_round_and_epoch(chief *c)
 {
     const uint64_t before = c->t->epoch;
@@ -340,10 +354,14 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     t->trained_loss += loss;
     yk_phases_done(me->phases, made, examples, loss);
     yk_status st = yk__report_progress(t, t->step, true);
-    return st                       ? st
-           : t->plan->common_epochs ? check_step(c, false)
-           : t->plan->synchronous   ? check_round_and_epoch(c)
-                                    : check_separate(c);
+    return st ? st : c->kind->check(c);
+}
+
+static const step_kind *kind_of(const yk_plan *p)
+{
+    static const step_kind rounds = {check_round, true}, some = {check_round_and_epoch, true},
+                           separate = {check_separate, false};
+    return p->common_epochs ? &rounds : p->quorum ? &some : &separate;
 }
 
 static yk_status epoch_over(void *context)
@@ -453,7 +471,7 @@ static yk_status end_chief(chief *c)
     t->result->interrupted =
         yk__is_stopped(t) && state.stopped && !yk__is_complete(&t->schedule, t->step, t->epoch);
     /* an earlier snapshot of this step may lack gradients that other servers received later */
-    const bool again = !t->plan->synchronous && t->plan->owners > 1,
+    const bool again = !c->kind->exact && t->plan->owners > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk__due due = yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later});
     due.extra = common && !yk__evaluates_at(&t->schedule, t->step, !c->used);
@@ -499,7 +517,7 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    chief c = {.t = t};
+    chief c = {.t = t, .kind = kind_of(t->plan)};
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
     yk_status st = yk_team_create(t->nevaluators, &c.evaluators);

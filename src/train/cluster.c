@@ -374,12 +374,19 @@ static yk_status combine(const yk__trainer *t, const void *facts, void *out)
     return YK_OK;
 }
 
+static void set_classes(yk__trainer *t, uint32_t n)
+{
+    t->train.classes = n;
+    for (int i = 0; i < YK__SETS; i++)
+        t->set[i].data.classes = n;
+}
+
 yk_status yk__combine_facts(yk__trainer *t)
 {
     yk_dataset *d = &t->train;
     const yk_model_shape *run = &t->start.shape; /* the model has all of its classes and fields */
     if (d->classes < run->classes)
-        d->classes = t->test.classes = t->validation.classes = run->classes;
+        set_classes(t, run->classes);
     if (d->fields < run->fields)
         d->fields = run->fields;
     t->facts = own_facts(t);
@@ -394,7 +401,7 @@ yk_status yk__combine_facts(yk__trainer *t)
             d->dim = t->facts.columns;
         d->kind = (yk_rows_kind)t->facts.kind;
         d->examples = t->facts.examples;
-        d->classes = t->test.classes = t->validation.classes = (uint32_t)t->facts.classes;
+        set_classes(t, (uint32_t)t->facts.classes);
         d->fields = (uint32_t)t->facts.fields;
         d->positional = t->facts.positional;
         t->start.earlier = t->facts.earlier; /* only the chief knows it */

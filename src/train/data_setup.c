@@ -200,8 +200,9 @@ static yk_status match(yk__trainer *t, const char *spec, yk_dataset *d)
 
 /* A test or validation set. */
 static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, const char *spec,
-                                yk_source_options *o, yk_dataset *out)
+                                yk_source_options *o, int set)
 {
+    yk_dataset *out = &t->set[set].data;
     const yk_source *like = t->train.source;
     yk_schema images = schema_of(like);
     images.options = like->kept;
@@ -219,18 +220,21 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
         st = yk_dataset_take(s, YK_SPLIT_TEST, stream, out);
     if (!st && !memory)
         st = yk_source_fits(out->source, like->ops->name);
-    return st ? st : match(t, spec, out);
+    if (!st)
+        st = match(t, spec, out);
+    t->set[set].used = !st;
+    return st;
 }
 
 static yk_status open_test(yk__trainer *t, const char *spec, const yk_source_options *like)
 {
     yk_source_options o = *like;
     o.hold_out = (yk_hold_out){0};
-    yk_status st = open_evaluated(t, t->caller->test, spec, &o, &t->test);
-    t->tested = !st;
-    if (st || !t->test.rows || !t->test.rows->truth)
+    yk_status st = open_evaluated(t, t->caller->test, spec, &o, YK__TEST);
+    const yk_rows *rows = t->set[YK__TEST].data.rows;
+    if (st || !rows || !rows->truth)
         return st;
-    st = yk_score_truth(t->test.rows, &t->result->best);
+    st = yk_score_truth(rows, &t->result->best);
     t->result->best_known = !st;
     return st;
 }
@@ -243,8 +247,7 @@ static yk_status open_validation(yk__trainer *t, const char *spec, const yk_sour
     const yk_memory_data *memory = part ? t->caller->data : t->caller->validation;
     o.hold_out.held = true;
     const yk_status st =
-        open_evaluated(t, memory, part && !memory ? t->config->data : spec, &o, &t->validation);
-    t->validated = !st;
+        open_evaluated(t, memory, part && !memory ? t->config->data : spec, &o, YK__VALIDATION);
     return st == YK_EDATA ? yk_fail(st, "--validation %s: %s", spec, yk_error()) : st;
 }
 
@@ -276,30 +279,32 @@ yk_status yk__load_data(yk__trainer *t)
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
     yk_status st = open_data(t);
     if (!st && t->cluster.rank == 0 && !t->config->dry_run && !t->loss->numbers) /* the chief warns */
-        st = yk_data_check_rows(t->train.rows, t->test.rows, t->train.classes, t->train.source->hashed_into,
-                                &t->data_check);
+        st = yk_data_check_rows(t->train.rows, t->set[YK__TEST].data.rows, t->train.classes,
+                                t->train.source->hashed_into, &t->data_check);
     yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
     return st;
 }
 
 size_t yk__columns_seen(const yk__trainer *t)
 {
-    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
-    return dim > t->validation.dim ? dim : t->validation.dim;
+    size_t dim = t->train.dim;
+    for (int i = 0; i < YK__SETS; i++)
+        dim = t->set[i].data.dim > dim ? t->set[i].data.dim : dim;
+    return dim;
 }
 
 static yk_status remap_sets(yk__trainer *t)
 {
     yk_status st = yk_dataset_remap_keys(&t->train, &t->keymap);
-    if (!st && t->tested)
-        st = yk_dataset_remap_keys(&t->test, &t->keymap);
-    return !st && t->validated ? yk_dataset_remap_keys(&t->validation, &t->keymap) : st;
+    for (int i = 0; !st && i < YK__SETS; i++)
+        st = t->set[i].used ? yk_dataset_remap_keys(&t->set[i].data, &t->keymap) : YK_OK;
+    return st;
 }
 
 yk_status yk__sort_keys(yk__trainer *t)
 {
     /* without copies, remapping the keys of a stream costs more than it gains */
-    const bool copies = !t->plan->lockstep && t->plan->workers > 1;
+    const bool copies = t->plan->staleness && t->plan->workers > 1;
     if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) || !t->plan->alone ||
         t->train.source->read_only)
         return YK_OK;
@@ -370,7 +375,7 @@ yk_status yk__make_feed(yk__trainer *t)
                                .epochs = t->plan->epochs,
                                .steps = leased ? UINT64_MAX : t->plan->steps,
                                .in_order = t->config->no_shuffle,
-                               .rounds = t->plan->lockstep,
+                               .rounds = t->plan->common_epochs,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
                                .chunk_rows = (size_t)t->plan->chunk_rows,
                                .keymap = t->remap,

@@ -117,16 +117,6 @@ static void print_data(const yk__trainer *t)
                 d->fields, d->source->by_position ? "" : " (?fields=one puts all in one field)");
 }
 
-static void mode_text(const yk_plan *p, char out[static 64])
-{
-    if (p->quorum)
-        snprintf(out, 64, "synchronous with a quorum of %d", p->quorum);
-    else if (p->synchronous || p->staleness == YK_ASYNC)
-        snprintf(out, 64, "%s", p->synchronous ? "synchronous" : "asynchronous");
-    else
-        snprintf(out, 64, "asynchronous with a staleness bound of %llu", (unsigned long long)p->staleness);
-}
-
 /* Groups whose gradients are applied immediately, while all workers take the same steps. */
 static void print_asynchronous_groups(const yk_plan *p, const yk_model *model)
 {
@@ -171,7 +161,7 @@ static void print_optimizers(const yk__trainer *t)
     const yk_plan *p = t->plan;
     const yk_local_group *first = t->group, *last = &t->group[t->model->ngroups - 1];
     char mode[64];
-    mode_text(p, mode);
+    yk_plan_mode_text(p, mode);
     yk_note("%d worker%s, %s, batch %llu per worker (global batch %llu), %s, learning rate %g", p->workers,
             yk_plural((uint64_t)p->workers), mode, (unsigned long long)p->batch,
             (unsigned long long)p->global_batch, yk_optim_rule_of(first->optim.kind)->name, t->result->lr);
@@ -182,7 +172,7 @@ static void print_optimizers(const yk__trainer *t)
     if (t->model->sparse && !last->shape.keyed)
         yk_note("the network: %s, learning rate %g", yk_optim_rule_of(last->optim.kind)->name,
                 last->optim.lr);
-    if (p->synchronous)
+    if (!p->staleness)
         print_asynchronous_groups(p, t->model);
     if (p->stale_gradients)
         print_rules(p, t->model);
@@ -210,7 +200,7 @@ static void print_effects(const yk__trainer *t)
     const uint64_t epoch = p->steps_per_epoch;
     if (c->local_steps && p->alone)
         yk_note("--local-steps has no effect in one process: there is nothing to average");
-    if (t->tested && !c->eval_every && epoch && p->eval_every > epoch)
+    if (t->set[YK__TEST].used && !c->eval_every && epoch && p->eval_every > epoch)
         yk_note(
             "an epoch has only %llu step%s, and the %llu steps of a round (--local-steps) arrive together: "
             "evaluating every %llu epochs",

@@ -134,7 +134,7 @@ static void show_end(const yk__trainer *t, const char *state)
 static yk_status make_metrics(yk__trainer *t)
 {
     const yk_source *s = t->train.source; /* a server may have none */
-    const yk_tally *tally = t->selection.best.step ? &t->selection.tested : &t->evaluated;
+    const yk_tally *tally = t->selection.best.step ? &t->selection.tested : &t->set[YK__TEST].tally;
     if (!tally->examples)
         return YK_OK;
     yk_status st = yk_eval_metrics_make(tally, &t->result->metrics);
@@ -204,8 +204,9 @@ static yk_status end_success(yk__trainer *t)
     use_best(t);
     yk__add_warnings(t);
     print_end(t);
-    if (r->run_dir && !(st = yk_run_dir_verify(r->run_dir, t->lock)) && !(was_done(t) && t->keeps_summary))
-        st = yk_result_save(t->config, r, r->run_dir);
+    if (r->run_dir && !(st = yk_run_dir_verify(r->run_dir, t->lock)))
+        st = was_done(t) && t->done_summary ? yk_summary_restore(r->run_dir, t->done_summary)
+                                            : yk_result_save(t->config, r, r->run_dir);
     show_end(t, state);
     return st;
 }
@@ -245,7 +246,7 @@ static uint64_t steps_so_far(const yk__trainer *t)
 {
     const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0;
     const uint64_t own =
-        t->cluster.shards && !t->plan->serves && t->plan->lockstep ? t->step + steps_here(t) : t->step;
+        t->cluster.shards && !t->plan->serves && t->plan->common_epochs ? t->step + steps_here(t) : t->step;
     return stored > own ? stored : own;
 }
 

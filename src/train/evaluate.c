@@ -46,7 +46,8 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
             (unsigned long long)step, what, value, (long long)t->data_check.large.column,
             t->data_check.large.size);
     /* no update was applied; other asynchronous workers may have applied one that this worker did not count */
-    if (step == t->result->resumed_from && (t->plan->lockstep || t->plan->workers == 1 || t->config->init))
+    if (step == t->result->resumed_from &&
+        (t->plan->common_epochs || t->plan->workers == 1 || t->config->init))
         return yk_fail(YK_EDIVERGED,
                        "%s is %g before the first update, so the initial parameters are too large: use a "
                        "smaller --init or --init-bias, or another --warm-start",
@@ -59,17 +60,15 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
                    *lr.prefix ? "X" : "", stale ? ", or fewer workers" : "");
 }
 
-/* A set that is evaluated. */
 typedef struct {
     const yk__trainer *t;
     const yk_dataset *data;
-    uint64_t wanted; /* examples; 0: all */
-} evaluated_set;
+} streamed_set;
 
 /* Rows of a set that is streamed. */
 static yk_status prepare(void *set, yk_rows *rows)
 {
-    const evaluated_set *s = set;
+    const streamed_set *s = set;
     yk_status st = yk_dataset_check(s->data, rows);
     return st || !s->t->remap ? st : yk_keymap_rows(s->t->remap, rows);
 }
@@ -80,41 +79,42 @@ static uint64_t share_begin(uint64_t n, int share, int of)
     return n * (uint64_t)share / (uint64_t)of;
 }
 
-static yk_status evaluate_set(evaluated_set *s, yk__worker_state *w, int share, int of, const yk_view *v,
-                              yk_tally *tally)
+static yk_status evaluate_set(const yk__trainer *t, int set, yk__worker_state *w, int share, int of,
+                              const yk_view *v, yk_tally *tally)
 {
-    const yk_dataset *d = s->data;
-    const uint64_t wanted = s->wanted, rows = d->rows ? d->rows->n : wanted;
-    const uint64_t n = wanted && wanted < rows ? wanted : rows, begin = share_begin(n, share, of),
-                   end = share_begin(n, share + 1, of);
+    streamed_set s = {t, &t->set[set].data};
+    const yk_dataset *d = s.data;
+    const uint64_t wanted = set == YK__TEST ? (uint64_t)t->config->test_examples : 0, /* 0: all */
+        rows = d->rows ? d->rows->n : wanted, n = wanted && wanted < rows ? wanted : rows,
+                   begin = share_begin(n, share, of), end = share_begin(n, share + 1, of);
     const yk_perm order = yk_perm_make(rows ? rows : 1, 1); /* the same examples in each evaluation */
     const yk__predictor o = {.order = n < rows ? &order : NULL,
                              .max = end - begin,
-                             .model = s->t->model,
+                             .model = t->model,
                              .work = w->work,
                              .view = v,
                              .batch = YK__EVAL_BATCH,
                              .p = w->p,
                              .tally = tally,
                              .prepare = prepare,
-                             .context = s};
+                             .context = &s};
     yk_tally_clear(tally);
     if (!d->rows)
         return wanted && end == begin ? YK_OK : yk__predict_blocks(&o, d->source, (size_t)share, (size_t)of);
     return yk__predict_rows(&o, d->rows, (size_t)begin, (size_t)end, NULL, 0);
 }
 
-yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
+yk_status yk__evaluate(const yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
 {
-    evaluated_set test = {t, &t->test, (uint64_t)t->config->test_examples}, held = {t, &t->validation, 0};
-    yk_status st = t->tested ? evaluate_set(&test, w, share, of, v, &w->tally) : YK_OK;
-    return !st && t->validated ? evaluate_set(&held, w, share, of, v, &w->validation) : st;
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < YK__SETS; i++)
+        st = t->set[i].used ? evaluate_set(t, i, w, share, of, v, &w->tally[i]) : YK_OK;
+    return st;
 }
 
 yk_status yk__evaluate_best(yk__trainer *t, const yk_view *v)
 {
-    evaluated_set test = {t, &t->test, (uint64_t)t->config->test_examples};
-    return evaluate_set(&test, t->evaluator, 0, 1, v, &t->selection.tested);
+    return evaluate_set(t, YK__TEST, t->evaluator, 0, 1, v, &t->selection.tested);
 }
 
 yk_progress_state yk__progress_now(const yk__trainer *t)
@@ -142,14 +142,17 @@ void yk__start_period(yk__trainer *t)
     }
 }
 
-/* Merges the tallies at this offset of all evaluators. */
-static yk_status score_set(const yk__trainer *t, size_t offset, yk_tally *all, yk_score *out)
+/* Merges the tallies of all evaluators. */
+static yk_status score_set(yk__trainer *t, int set, uint64_t step, yk_score *out)
 {
+    yk_tally *all = &t->set[set].tally;
     yk_status st = YK_OK;
     yk_tally_clear(all);
     for (int i = 0; !st && i < t->nevaluators; i++)
-        st = yk_tally_merge(all, (const yk_tally *)(const void *)((const char *)&t->evaluator[i] + offset));
-    return st ? st : yk_score_make(all, out);
+        st = yk_tally_merge(all, &t->evaluator[i].tally[set]);
+    if (st || (st = yk_score_make(all, out)) || out->loss <= yk__max_loss(t))
+        return st;
+    return yk__diverged(t, set == YK__TEST ? "the test loss" : "the validation loss", out->loss, step);
 }
 
 /* Of the best model: its test tally; its parameters, for a caller without a run directory. */
@@ -158,7 +161,7 @@ static yk_status keep_best(yk__trainer *t)
     yk__selection *s = &t->selection;
     const size_t n = yk_model_group_offset(t->model, t->model->ngroups);
     yk_tally_clear(&s->tested);
-    const yk_status st = t->tested ? yk_tally_merge(&s->tested, &t->evaluated) : YK_OK;
+    const yk_status st = yk_tally_merge(&s->tested, &t->set[YK__TEST].tally);
     if (st)
         return st;
     if (!t->caller->keep_model || t->result->run_dir || !t->plan->alone)
@@ -171,40 +174,28 @@ static yk_status keep_best(yk__trainer *t)
     return YK_OK;
 }
 
-static yk_status check_losses(const yk__trainer *t, uint64_t step)
-{
-    const yk_result *r = t->result;
-    if (t->tested && !(r->test.loss <= yk__max_loss(t)))
-        return yk__diverged(t, "the test loss", r->test.loss, step);
-    if (t->validated && !(r->validation.loss <= yk__max_loss(t)))
-        return yk__diverged(t, "the validation loss", r->validation.loss, step);
-    return YK_OK;
-}
-
 yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool extra)
 {
     yk_result *r = t->result;
+    yk_score *const score[YK__SETS] = {[YK__TEST] = &r->test, [YK__VALIDATION] = &r->validation};
     yk__selection *s = &t->selection;
-    yk_status st =
-        t->tested ? score_set(t, offsetof(yk__worker_state, tally), &t->evaluated, &r->test) : YK_OK;
-    if (!st && t->validated)
-        st = score_set(t, offsetof(yk__worker_state, validation), &s->tally, &r->validation);
+    yk_status st = YK_OK;
     s->best.improved = false;
-    if (st)
-        return st;
-    r->tested = t->tested;
-    r->validated = t->validated;
+    r->tested = t->set[YK__TEST].used;
+    r->validated = t->set[YK__VALIDATION].used;
     if (at->period_examples)
         r->train_loss = at->period_loss / (double)at->period_examples;
-    if ((st = check_losses(t, at->step)) || !t->validated || (at->step && at->step == s->resumed))
+    for (int i = 0; !st && i < YK__SETS; i++)
+        st = t->set[i].used ? score_set(t, i, at->step, score[i]) : YK_OK;
+    if (st || !r->validated || (at->step && at->step == s->resumed))
         return st;
-    st = yk__select(s, at->step, extra, &r->validation, &r->test);
+    st = yk__select(s, &t->set[YK__VALIDATION].tally, at->step, extra, &r->validation, &r->test);
     return st || !s->best.improved ? st : keep_best(t);
 }
 
 bool yk__saves_best(const yk__trainer *t)
 {
-    return t->validated && t->selection.best.improved && !yk_env_number("YK_DROP_MODEL", 0);
+    return t->set[YK__VALIDATION].used && t->selection.best.improved && !yk_env_number("YK_DROP_MODEL", 0);
 }
 
 void yk__set_reductions(yk__trainer *t, void (*set)(yk_local *s, uint32_t n))

@@ -35,8 +35,8 @@ typedef struct {
 yk__largest_lr yk__largest_lr_of(const yk__trainer *t);
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
 /* Evaluates one share of the test set and of the validation set on parameters that do not change, v: [groups]. The results are
- * w->tally and w->validation. */
-yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
+ * w->tally. */
+yk_status yk__evaluate(const yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
 /* The test set on the best model, v, for t->selection.tested. */
 yk_status yk__evaluate_best(yk__trainer *t, const yk_view *v);
 yk_progress_state yk__progress_now(const yk__trainer *t); /* without `late` and the cursor */

@@ -110,9 +110,11 @@ static yk_status check_fields(const yk_dataset *train, const yk_dataset *d)
 /* The model has parameters for the fields of the training data. */
 static yk_status fields_of(const yk__trainer *t, uint32_t *out)
 {
-    const yk_status st = t->tested ? check_fields(&t->train, &t->test) : YK_OK;
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < YK__SETS; i++)
+        st = t->set[i].used ? check_fields(&t->train, &t->set[i].data) : YK_OK;
     *out = t->train.fields;
-    return !st && t->validated ? check_fields(&t->train, &t->validation) : st;
+    return st;
 }
 
 /* ---- --class-weight */

@@ -11,7 +11,7 @@ static void position(void *trainer, yk_run_position *out)
 {
     const yk__trainer *t = trainer;
     yk_phases_sample all = {.examples = t->trained_examples, .loss = t->trained_loss};
-    if (t->plan->alone && !t->plan->lockstep) /* the workers take separate steps */
+    if (t->plan->alone && !t->plan->common_epochs) /* the workers take separate steps */
         yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
                              .examples = t->resumed.examples + all.examples,
@@ -232,7 +232,7 @@ void yk__add_warnings(yk__trainer *t)
                                 .warm_up = warm_up_of(t),
                                 .classes = t->loss->log_loss ? t->model->shape.classes : 0,
                                 .examples = t->train.examples,
-                                .test_examples = t->tested ? t->test.examples : 0,
+                                .test_examples = t->set[YK__TEST].data.examples,
                                 .global_batch = r->plan.global_batch,
                                 .workers = r->plan.workers,
                                 .regularized = t->config->l1 > 0.0 || t->config->l2 > 0.0,

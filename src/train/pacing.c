@@ -252,5 +252,5 @@ const yk__pacing *yk__pacing_of(const yk_plan *plan)
     static const yk__pacing rounds = {begin_at_barrier, before_round, max_burst_of_round, after_round},
                             steps = {begin_steps, before_step, max_burst_of_steps, after_step},
                             for_chief = {begin_for_chief, before_any, NULL, after_for_chief};
-    return !plan->whole ? &for_chief : plan->lockstep ? &rounds : &steps;
+    return !plan->whole ? &for_chief : plan->common_epochs ? &rounds : &steps;
 }

@@ -59,6 +59,8 @@ int yk_plan_servers(const yk_config *c, int processes);            /* dedicated 
 uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples); /* 0: not known */
 double yk_plan_steps_each(const yk_plan *p, uint64_t steps); /* of one worker, if the run took `steps` */
 
+void yk_plan_mode_text(const yk_plan *p, char out[static 64]); /* "synchronous" */
+
 /* A sentence for users: whether all workers have the parameters that are evaluated. NULL: it does not apply. */
 const char *yk_plan_agreement_text(const yk_plan *p);
 

@@ -19,15 +19,16 @@ static yk_status check_examples(const yk__trainer *t)
                      "data and --validation, or continue in a new run with --warm-start %s",
                      t->result->checkpoint, (unsigned long long)then,
                      t->caller->data ? "the data in memory" : t->config->data,
-                     t->validated ? ", without the rows for validation," : "", (unsigned long long)now,
-                     t->result->run_dir);
+                     t->set[YK__VALIDATION].used ? ", without the rows for validation," : "",
+                     (unsigned long long)now, t->result->run_dir);
 }
 
 /* Why the best model cannot be compared with later ones; NULL: it can. */
 static const char *obstacle_of(const yk__trainer *t, const yk_best *best)
 {
     const yk__selection *s = &t->selection;
-    const uint64_t rows = t->validation.rows ? t->validation.rows->n : 0;
+    const yk_dataset *d = &t->set[YK__VALIDATION].data;
+    const uint64_t rows = d->rows ? d->rows->n : 0;
     return !yk__checkpoint_is_complete(t->result->run_dir, best->step) ? "is missing or damaged"
            : s->monitor && *best->monitor && strcmp(best->monitor, s->monitor->name)
                ? "was selected with another --monitor"
@@ -54,7 +55,7 @@ static yk_status evaluate_best(yk__trainer *t, yk_local *store)
     yk_view view[YK_MAX_GROUPS];
     yk_progress_state best = {0}, newest = {0};
     char *path = NULL;
-    if (!t->resumed.best.step || !t->tested || !t->selection.monitor)
+    if (!t->resumed.best.step || !t->set[YK__TEST].used || !t->selection.monitor)
         return YK_OK;
     yk_status st = yk_checkpoint_best(t->result->run_dir, &path);
     if (!st && path && !yk_checkpoint_load(path, t->model, store, t->remap, &best) &&
@@ -169,7 +170,8 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
  * with free(). With a validation set, snapshots have all keys, because they may be saved. */
 static yk_status test_keys(const yk__trainer *t, uint32_t **keys_out, size_t *n_out)
 {
-    const yk_rows *rows = t->tested && !t->validated && t->model->sparse ? t->test.rows : NULL;
+    const yk_rows *rows =
+        !t->set[YK__VALIDATION].used && t->model->sparse ? t->set[YK__TEST].data.rows : NULL;
     const size_t keys = (size_t)yk_model_keys(t->model);
     *keys_out = NULL;
     *n_out = 0;

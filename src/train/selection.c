@@ -33,7 +33,6 @@ yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t clas
 
 void yk__selection_fini(yk__selection *s)
 {
-    yk_tally_fini(&s->tally);
     yk_tally_fini(&s->tested);
     yk_free(s->parameters);
 }
@@ -59,8 +58,8 @@ static void count(yk__selection *s)
     }
 }
 
-yk_status yk__select(yk__selection *s, uint64_t step, bool extra, const yk_score *validation,
-                     const yk_score *test)
+yk_status yk__select(yk__selection *s, const yk_tally *tally, uint64_t step, bool extra,
+                     const yk_score *validation, const yk_score *test)
 {
     yk_best *b = &s->best;
     const bool first = !b->step;
@@ -68,7 +67,7 @@ yk_status yk__select(yk__selection *s, uint64_t step, bool extra, const yk_score
     if (!validation->examples)
         return yk_fail(YK_EDATA, "--validation %s has no examples: use a larger part of the data",
                        s->validation);
-    const yk_status st = yk_metric_value(s->monitor, &s->tally, &b->value);
+    const yk_status st = yk_metric_value(s->monitor, tally, &b->value);
     if (st)
         return st;
     if (isnan(b->value))

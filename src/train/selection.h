@@ -3,9 +3,10 @@
  * Example:
  *     yk__selection s = {0};
  *     yk_score validation = {.examples = 100, .loss = 0.3}, test = {0};
+ *     yk_tally tally = {.examples = 100, .weight = 100.0, .loss = 30.0};    // of the validation set
  *     yk_status st = yk__selection_init(&s, &(yk_config){.patience = 5}, 2);
  *     if (!st)
- *         st = yk__select(&s, 800, false, &validation, &test);           // the chief, after each evaluation
+ *         st = yk__select(&s, &tally, 800, false, &validation, &test);           // the chief, after each evaluation
  *     bool save = !st && s.best.improved;                                // the parameters that were evaluated
  *     bool stop = !st && yk__selection_is_over(&s);
  *     yk__selection_fini(&s);
@@ -51,7 +52,6 @@ typedef struct {
     uint64_t lr_patience; /* 0: learning rates do not depend on the value */
     yk_best best;
     uint64_t resumed;  /* a step that was evaluated before it was saved, so `best` includes it; 0: none */
-    yk_tally tally;    /* of the validation set, in the last evaluation */
     yk_tally tested;   /* of the test set and the best model; 0 examples: not known */
     float *parameters; /* of the best model, for a caller without a run directory; else NULL */
 } yk__selection;
@@ -60,10 +60,10 @@ typedef struct {
 yk_status yk__monitor_find(const yk_config *c, const yk_metric_kind **out);
 /* classes: 0: labels are numbers. YK_EUSAGE: the value is not defined for them. */
 yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t classes);
-/* The value is that of s->tally. extra: as in yk__due (schedule.h). YK_EDATA: there are no validation examples, or it is not defined
- * for them. */
-yk_status yk__select(yk__selection *s, uint64_t step, bool extra, const yk_score *validation,
-                     const yk_score *test);
+/* The value is that of `tally`, of the validation set. extra: as in yk__due (schedule.h). YK_EDATA: there are no validation examples, or
+ * it is not defined for them. */
+yk_status yk__select(yk__selection *s, const yk_tally *tally, uint64_t step, bool extra,
+                     const yk_score *validation, const yk_score *test);
 
 void yk__selection_fini(yk__selection *s);
 

@@ -204,7 +204,12 @@ yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out)
 
 static const char file[] = "summary.json";
 
-bool yk_summary_is_done(const char *run_dir, uint64_t steps)
+yk_status yk_summary_restore(const char *run_dir, const char *text)
+{
+    return yk_file_save(run_dir, file, "%s", text);
+}
+
+char *yk_summary_if_done(const char *run_dir, uint64_t steps)
 {
     char *text = NULL;
     struct stat there;
@@ -219,8 +224,11 @@ bool yk_summary_is_done(const char *run_dir, uint64_t steps)
     const bool done = state && strcmp(state, "done") == 0 &&
                       json_integer_value(json_object_get(o, "steps")) == (json_int_t)steps;
     json_decref(o);
-    free(text);
-    return done;
+    if (!done) {
+        free(text);
+        text = NULL;
+    }
+    return text;
 }
 
 yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir)

@@ -21,8 +21,9 @@ yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir);
 yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, const char *run_dir);
 
-/* Whether the state of the summary is "done" with this number of steps. */
-bool yk_summary_is_done(const char *run_dir, uint64_t steps);
+/* The text of the summary if its state is "done" with this number of steps; else NULL. The caller frees it. */
+char *yk_summary_if_done(const char *run_dir, uint64_t steps);
+yk_status yk_summary_restore(const char *run_dir, const char *text); /* writes it back unchanged */
 
 /* Called by the launcher. Writes the summary of a job that could not do so itself, because a process was killed or a host failed, unless a
  * process of the job did (train/end_run.c). r: the plan, the run directory and how the job ended; gets the progress. since: start

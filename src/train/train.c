@@ -50,10 +50,9 @@ static yk_status claim_run_dir(yk__trainer *t)
     const char *dir = t->result->run_dir;
     if (!dir)
         return YK_OK;
-    t->keeps_summary = t->config->resume && yk__is_complete(&t->schedule, t->step, t->epoch) &&
-                       yk_summary_is_done(dir, t->step);
+    t->done_summary = t->config->resume ? yk_summary_if_done(dir, t->step) : NULL;
     yk_status st = yk_config_save(t->config, dir, "config.ini");
-    if (!st && !t->keeps_summary)
+    if (!st)
         st = yk_remove_in(dir, "summary.json");
     t->run_dir_claimed = !st;
     return st;
@@ -123,12 +122,11 @@ static void free_workers(yk__trainer *t)
     for (int i = 0; t->worker && i < t->nworkers; i++) {
         if (t->worker[i].work)
             yk_workspace_free(t->model, t->worker[i].work);
-        yk_tally_fini(&t->worker[i].tally);
-        yk_tally_fini(&t->worker[i].validation);
+        for (int set = 0; set < YK__SETS; set++)
+            yk_tally_fini(&t->worker[i].tally[set]);
         yk_free(t->worker[i].p);
     }
     yk_free(t->worker);
-    yk_tally_fini(&t->evaluated);
     yk_feed_free(t->feed);
     yk_local_free(t->local);
     yk_free(t->phases);
@@ -174,6 +172,7 @@ static void tear_down(yk__trainer *t)
 {
     yk_http_stop(t->http);
     yk_observer_free(t->observer);
+    free(t->done_summary);
     free(t->resumed.cursor);
     yk__cluster_free(t);
     free_workers(t);
@@ -181,8 +180,10 @@ static void tear_down(yk__trainer *t)
     yk_free(t->class_weight);
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
-    yk_dataset_fini(&t->test);
-    yk_dataset_fini(&t->validation);
+    for (int i = 0; i < YK__SETS; i++) {
+        yk_dataset_fini(&t->set[i].data);
+        yk_tally_fini(&t->set[i].tally);
+    }
     yk__selection_fini(&t->selection);
     yk_positions_fini(&t->positions);
     yk__saver_fini(&t->saver);

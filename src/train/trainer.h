@@ -28,12 +28,21 @@
 
 enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
 
+/* The sets that are evaluated. */
+enum { YK__TEST, YK__VALIDATION, YK__SETS };
+
+typedef struct {
+    bool used; /* there is such a set */
+    yk_dataset data;
+    yk_tally tally; /* on the chief: of the last evaluation */
+} yk__evaluated_set;
+
 /* The state of one worker. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_workspace *work;
-    yk_tally tally, validation; /* of the test set and the validation set */
-    float *p;                   /* [YK__EVAL_BATCH][outputs] */
-    double period_loss;         /* sum of the training loss since the last evaluation */
+    yk_tally tally[YK__SETS];
+    float *p;           /* [YK__EVAL_BATCH][outputs] */
+    double period_loss; /* sum of the training loss since the last evaluation */
     uint64_t period_examples, examples;
     bool finished;
     yk_phases *phases; /* NULL: not measured */
@@ -91,11 +100,11 @@ typedef struct yk__trainer {
     yk_data_facts facts; /* as far as they are known */
 
     /* data */
-    yk_dataset train, test, validation;
+    yk_dataset train;
+    yk__evaluated_set set[YK__SETS];
     yk_schema *schema;      /* from the run that this one continues, or from the chief; NULL: none */
     char *schema_text;      /* on the chief: as JSON, for checkpoints */
     yk_positions positions; /* of entries without field numbers, in both */
-    bool tested, validated; /* there is a test set; a validation set */
     yk_data_check data_check;
     yk_keymap keymap;
     const yk_keymap *remap; /* &keymap; NULL: keys are not remapped */
@@ -116,7 +125,6 @@ typedef struct yk__trainer {
     yk__worker_state *worker;    /* [nworkers] */
     yk__worker_state *evaluator; /* [nevaluators] the workers that evaluate, and count what was trained */
     int nevaluators;
-    yk_tally evaluated; /* on the chief: the last evaluation of the test set */
 
     /* other processes, and state that only a few files use */
     yk__cluster cluster;
@@ -127,7 +135,7 @@ typedef struct yk__trainer {
     /* on the chief: the run directory */
     yk_lock *lock;        /* NULL: none */
     bool run_dir_claimed; /* it belongs to this run now */
-    bool keeps_summary;   /* the run was done when it was resumed, and summary.json says so */
+    char *done_summary;   /* summary.json, if the run was done when it was resumed; else NULL */
 
     /* the run that this one continues */
     yk_progress_state resumed; /* the checkpoint; zero: none */
@@ -175,7 +183,7 @@ static inline bool yk__continues(const yk_train_caller *caller)
 /* Whether an evaluation reads the parameters. */
 static inline bool yk__is_evaluated(const yk__trainer *t)
 {
-    return t->tested || t->validated;
+    return t->set[YK__TEST].used || t->set[YK__VALIDATION].used;
 }
 
 /* Whether the data is read again in each epoch. A server does not read the data, so it goes by the kind of cursor. */
