@@ -299,7 +299,7 @@ static void rows_are_serialized(void **state)
             } else {
                 assert_int_equal(yk_rows_dense_f32(&rows, &x), YK_OK);
                 memcpy(x, (float[3]){(float)i, 2.0f, 3.0f}, 3 * sizeof *x);
-                assert_int_equal(yk_rows_commit_truth(&rows, 0, i, 0.25f), YK_OK);
+                assert_int_equal(yk_rows_commit(&rows, 0, i) || yk_rows_set_truth(&rows, 0.25f), YK_OK);
             }
         }
         transfer(&rows, &back);
@@ -435,7 +435,8 @@ static void dense_rows_are_stored(void **state)
         assert_int_equal(yk_rows_commit(&bytes, 0, i % 10), YK_OK);
         assert_int_equal(yk_rows_dense_f32(&floats, &f), YK_OK);
         f[0] = f[1] = f[2] = (float)i / 2;
-        assert_int_equal(yk_rows_commit_truth(&floats, 0, i % 2, (float)i / 128), YK_OK);
+        assert_int_equal(yk_rows_commit(&floats, 0, i % 2) || yk_rows_set_truth(&floats, (float)i / 128),
+                         YK_OK);
     }
     assert_int_equal(yk_rows_append(&more, &floats, 90, 10), YK_OK);
     for (size_t i = 0; i < 100; i++) {

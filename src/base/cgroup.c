@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "base/text.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,16 +88,6 @@ static void read_path(const char *sys, const char *controller, const char *path,
     }
 }
 
-/* Whether a comma-separated list has the controller. */
-static bool has_controller(const char *list, const char *controller)
-{
-    const size_t n = strlen(controller);
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, controller, n) == 0 && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
 void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out)
 {
     char text[4 * PATH_MAX], *rest;
@@ -112,9 +103,9 @@ void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out)
             path[0] = '\0'; /* not visible in this namespace */
         if (!*controllers)
             read_path(sys, "", path, out);
-        if (has_controller(controllers, "cpu"))
+        if (yk_list_has(controllers, "cpu"))
             read_path(sys, "/cpu", path, out);
-        if (has_controller(controllers, "memory"))
+        if (yk_list_has(controllers, "memory"))
             read_path(sys, "/memory", path, out);
     }
 }

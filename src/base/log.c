@@ -49,14 +49,18 @@ void yk_log_clean(char *text, size_t n)
 void yk_log_print(yk_log_level level, const char *format, ...)
 {
     char text[4096];
-    if (!current)
+    const bool progress = level == YK_LOG_PROGRESS;
+    if (!current || (progress && !yk_progress_wanted()))
         return;
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     yk_log_clean(text, strlen(text));
-    current->line(current->context, level, text);
+    if (progress)
+        current->progress(current->context, text);
+    else
+        current->line(current->context, level, text);
 }
 
 int yk_log_width(void)
@@ -68,19 +72,6 @@ int yk_log_width(void)
 bool yk_progress_wanted(void)
 {
     return current && current->wants_progress && current->wants_progress(current->context);
-}
-
-void yk_progress(const char *format, ...)
-{
-    if (!yk_progress_wanted())
-        return;
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    yk_log_clean(text, strlen(text));
-    current->progress(current->context, text);
 }
 
 void yk_progress_end(void)

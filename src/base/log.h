@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum { YK_LOG_NOTE, YK_LOG_WARNING, YK_LOG_ERROR } yk_log_level;
+typedef enum { YK_LOG_NOTE, YK_LOG_WARNING, YK_LOG_ERROR, YK_LOG_PROGRESS } yk_log_level;
 
 /* Any thread that inherited the log may call these, even at the same time as others. */
 typedef struct {
@@ -34,12 +34,12 @@ void yk_log_print(yk_log_level level, const char *format, ...) __attribute__((fo
 #define yk_note(...)          yk_log_print(YK_LOG_NOTE, __VA_ARGS__)
 #define yk_warn(...)          yk_log_print(YK_LOG_WARNING, __VA_ARGS__)
 #define yk_report_error(text) yk_log_print(YK_LOG_ERROR, "%s", text)
+#define yk_progress(...)      yk_log_print(YK_LOG_PROGRESS, __VA_ARGS__)
 
 int yk_log_width(void);                  /* characters of a line; INT_MAX: not limited */
 void yk_log_clean(char *text, size_t n); /* replaces these characters in n bytes, in place */
 
 bool yk_progress_wanted(void);
-void yk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void yk_progress_end(void);
 
 #endif

@@ -119,6 +119,15 @@ void yk_text_escape(yk_text *t, const char *s, const char *(*replace)(char c))
     }
 }
 
+bool yk_list_has(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += strspn(at, ", "))
+        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0)
+            return true;
+    return false;
+}
+
 static bool is_formula(const char *s)
 {
     double x;

@@ -41,4 +41,6 @@ void yk_text_columns(yk_text *t, yk_text *rows, const char *align);
 
 char *yk_text_take(yk_text *t); /* also resets t */
 
+bool yk_list_has(const char *list, const char *word); /* in "one,two" or "one, two" */
+
 #endif

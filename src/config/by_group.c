@@ -107,7 +107,10 @@ double yk_by_group_of(const yk_by_group *g, const char *name, bool keyed, double
 
 bool yk_by_group_given(const yk_by_group *g)
 {
-    return !yk_by_group_same(g, &(yk_by_group){0});
+    bool any = false;
+    for (int i = 0; i < YK_GROUP_PARTS; i++)
+        any |= *g->part[i].name != '\0';
+    return any;
 }
 
 bool yk_by_group_has(const yk_by_group *g, double value)
@@ -116,12 +119,4 @@ bool yk_by_group_has(const yk_by_group *g, double value)
     for (int i = 0; i < YK_GROUP_PARTS; i++)
         any |= *g->part[i].name && g->part[i].value == value;
     return any;
-}
-
-bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b)
-{
-    bool equal = true;
-    for (int i = 0; i < YK_GROUP_PARTS; i++) /* individual groups in the order in which they were given */
-        equal &= !strcmp(a->part[i].name, b->part[i].name) && a->part[i].value == b->part[i].value;
-    return equal;
 }

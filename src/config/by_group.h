@@ -48,6 +48,5 @@ double yk_by_group_of(const yk_by_group *g, const char *name, bool keyed, double
 
 bool yk_by_group_given(const yk_by_group *g);
 bool yk_by_group_has(const yk_by_group *g, double value); /* for any group */
-bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b);
 
 #endif

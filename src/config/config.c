@@ -1,6 +1,7 @@
 #include "config/config.h"
 
 #include "base/number.h"
+#include "base/text.h"
 #include "config/hosts.h"
 #include "data/split.h"
 #include "format/ini.h"
@@ -52,16 +53,6 @@ static yk_status set_number(const yk_option *o, const char *value, void *field)
               : YK_OK;
 }
 
-/* Whether a word is in a list such as "sync, async". */
-static bool is_listed(const char *list, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 2 : NULL)
-        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0)
-            return true;
-    return false;
-}
-
 yk_status yk_config_set(yk_config *c, const char *name, const char *value)
 {
     const yk_option *o;
@@ -74,7 +65,7 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value)
             return yk_fail(YK_EUSAGE,
                            "--%s '%s': the value is empty, begins or ends with a space, or has several lines",
                            name, value);
-        if (o->word && !is_listed(o->word, value))
+        if (o->word && !yk_list_has(o->word, value))
             return yk_fail(YK_EUSAGE, "--%s %s: the value must be one of: %s", name, value, o->word);
         char *copy = strdup(value);
         if (!copy)

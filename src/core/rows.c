@@ -314,12 +314,9 @@ yk_status yk_rows_set_target(yk_rows *rows, float target)
     return set_last(rows, YK_ROWS_TARGET, target);
 }
 
-yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth)
+yk_status yk_rows_set_truth(yk_rows *rows, float truth)
 {
-    if (grow(rows, YK_ROWS_TRUTH, rows->n + 1))
-        return YK_ESYSTEM;
-    rows->truth[rows->n] = truth;
-    return yk_rows_commit(rows, entries, label);
+    return set_last(rows, YK_ROWS_TRUTH, truth);
 }
 
 /* ---- whole blocks */

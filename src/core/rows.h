@@ -117,11 +117,12 @@ yk_status yk_rows_dense_f32(yk_rows *rows, float **out);
 /* Adds the reserved row. Sparse: with its first `entries` entries. An unsorted row is sorted; values of entries with the same
  * index and field are summed. Dense: `entries` is ignored. */
 yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label);
-yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth);
 
-/* Set the weight (otherwise 1) and the target (otherwise 0, if other rows have one) of the row that was added last. */
+/* Set the weight (otherwise 1), the target (otherwise 0, if other rows have one) and the probability of class 1, which all rows or none
+ * have, of the row that was added last. */
 yk_status yk_rows_set_weight(yk_rows *rows, float weight);
 yk_status yk_rows_set_target(yk_rows *rows, float target);
+yk_status yk_rows_set_truth(yk_rows *rows, float truth);
 
 /* Appends rows `first` .. `first + n - 1` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);

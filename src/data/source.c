@@ -346,7 +346,7 @@ yk_status yk__reader_each(yk_reader *r, yk_next *next, yk_visitor *visit, void *
     for (size_t got = 1; !st && got;) {
         yk_rows_clear(&rows);
         st = next(r, &rows, ROWS_CHUNK, &got);
-        if (!st && got)
+        if (!st && got && visit)
             st = visit(context, &rows, r);
     }
     yk_rows_fini(&rows);

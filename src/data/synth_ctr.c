@@ -346,7 +346,8 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
     for (uint32_t i = 0; of && i < c->nnz; i++)
         of[i] = (uint16_t)i;
     bool click = draw_click(c, s->stream + number, index, &p);
-    return yk_rows_commit_truth(rows, c->nnz, click, p);
+    st = yk_rows_commit(rows, c->nnz, click);
+    return st ? st : yk_rows_set_truth(rows, p);
 }
 
 yk_status yk__synth_ctr(yk_synth *s)

@@ -94,12 +94,6 @@ static yk_status copy_spec(const yk_spec *from, const char *format, const char *
     return st;
 }
 
-static yk_status ignore(void *context, const yk_rows *rows, const yk_reader *r)
-{
-    (void)context, (void)rows, (void)r;
-    return YK_OK;
-}
-
 /* Reads all rows: then their numbers are known without counting, except for the last part of the data. */
 static yk_status read_rows(yk_fit *f, yk_source *s)
 {
@@ -108,7 +102,7 @@ static yk_status read_rows(yk_fit *f, yk_source *s)
     f->part = s->part;
     s->part = (yk_split_range){0};
     f->begun = true;
-    return st ? st : yk_source_each(s, ignore, NULL);
+    return st ? st : yk_source_each(s, NULL, NULL);
 }
 
 static yk_status read_data(yk_fit *f, const yk_source *s)

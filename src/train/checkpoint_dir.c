@@ -179,6 +179,16 @@ static yk_status write_done(const char *run_dir)
     return st ? st : yk_file_save(run_dir, YK__SAVING "/DONE", "%s", text);
 }
 
+/* The start of a small file. False: it cannot be opened. */
+static bool read_text(const char *path, char *text, size_t size)
+{
+    const int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    const ssize_t n = fd < 0 ? 0 : yk_sys->read(fd, text, size - 1);
+    text[n > 0 ? n : 0] = '\0';
+    yk_fs_close(fd);
+    return fd >= 0;
+}
+
 static const char no_done[] = "it has no DONE file";
 
 /* NULL: the directory is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
@@ -187,13 +197,10 @@ static const char *find_damage(const char *directory)
     char is[2 * LINE], text[1024], *path = yk__path("%s/DONE", directory);
     if (!path)
         return "out of memory";
-    const int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
-    const ssize_t n = fd < 0 ? 0 : yk_sys->read(fd, text, sizeof text - 1);
+    const bool there = read_text(path, text, sizeof text);
     free(path);
-    if (fd < 0)
+    if (!there)
         return no_done;
-    yk_fs_close(fd);
-    text[n > 0 ? n : 0] = '\0';
     return done_text(directory, is) || strncmp(text, is, strlen(is))
                ? "the size or checksum of a file differs from that in DONE"
                : NULL;
@@ -207,13 +214,8 @@ static char *named_by(const char *file)
     char text[32] = "";
     uint64_t step;
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
-    const int fd =
-        strcmp(name, "best") ? -1 : yk_sys->open(AT_FDCWD, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
-    if (fd < 0)
+    if (strcmp(name, "best") || !read_text(file, text, sizeof text))
         return NULL;
-    const ssize_t n = yk_sys->read(fd, text, sizeof text - 1);
-    yk_fs_close(fd);
-    text[n > 0 ? n : 0] = '\0';
     const char *end = yk_digits_after("step-", text, UINT64_MAX, &step);
     return end && !strcmp(end, "\n") ? yk__path("%.*sstep-%" PRIu64, (int)(name - file), file, step) : NULL;
 }

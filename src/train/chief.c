@@ -123,10 +123,13 @@ static void release(snapshot *s)
     yk_free(s->at.cursor);
 }
 
-/* Examples whose gradients arrived too late count as used in their epoch, too. */
-static void count_late(yk__trainer *t, const yk_server_state *s)
+/* Of the server. Examples whose gradients arrived too late count as used in their epoch, too. */
+static yk_server_state state_of(yk__trainer *t)
 {
-    t->late_examples = t->resumed.late_examples + s->late_examples;
+    yk_server_state s;
+    yk_server_state_of(t->cluster.server, &s);
+    t->late_examples = t->resumed.late_examples + s.late_examples;
+    return s;
 }
 
 static void saved(chief *c, const yk_progress_state *at)
@@ -154,9 +157,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
-    yk_server_state state;
-    yk_server_state_of(t->cluster.server, &state);
-    count_late(t, &state); /* since the last step */
+    const yk_server_state state = state_of(t);
     *s = (snapshot){.taken = true, .due = due, .at = yk__progress_now(t)};
     s->due.save &= t->result->run_dir != NULL;
     s->repeated = due.eval && t->step == t->schedule.eval.last;
@@ -317,9 +318,7 @@ static yk_status check_round(chief *c)
 static yk_status check_round_and_epoch(chief *c)
 {
     const uint64_t before = c->t->epoch;
-    yk_server_state state;
-    yk_server_state_of(c->t->cluster.server, &state);
-    count_late(c->t, &state);
+    state_of(c->t);
     c->t->epoch = epoch_of(c);
     yk_status st = check_step(c, false);
     return !st && c->t->epoch > before ? check_step(c, true) : st;
@@ -459,9 +458,7 @@ static yk_status end_chief(chief *c)
 {
     yk__trainer *t = c->t;
     const bool common = t->plan->common_epochs; /* epoch_over() ends them */
-    yk_server_state state;
-    yk_server_state_of(t->cluster.server, &state);
-    count_late(t, &state);
+    const yk_server_state state = state_of(t);
     if (!common)
         t->epoch = epoch_of(c);
     if (!common && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {

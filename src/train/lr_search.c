@@ -136,7 +136,7 @@ static yk_status start_trial(search *s, int candidate)
     yk_status st = yk_local_create(&store, &s->trial[candidate].store);
     if (!st)
         st = yk__set_initial(t, store.group, s->trial[candidate].store);
-    return st ? st : yk__warm_start_load(t, store.group, s->trial[candidate].store);
+    return st ? st : yk__warm_start_load(t, store.group, s->trial[candidate].store, false);
 }
 
 /* Row i of a random order. Rows that are already in random order stay next to their neighbors, which is faster. */
@@ -492,13 +492,6 @@ static void print_search(const yk__trainer *t)
 
 /* ---- in the run ---- */
 
-/* yk__all_reduce(): the result of the first process that trains. */
-static yk_status take_first(const yk__trainer *t, const void *all, void *out)
-{
-    *(yk_lr_search *)out = ((const yk_lr_search *)all)[t->plan->first_client];
-    return YK_OK;
-}
-
 static yk_status search_here(yk__trainer *t)
 {
     yk_lr_search *out = &t->result->search;
@@ -536,7 +529,8 @@ yk_status yk__lr_search(yk__trainer *t)
     if (t->cluster.rank == t->plan->first_client)
         st = search_here(t);
     if (!st && !t->plan->alone)
-        st = yk__all_reduce(t, out, sizeof *out, take_first, "the learning rate");
+        st = yk_comm_broadcast_range(t->cluster.comm, t->plan->first_client, 0, t->cluster.ranks, out,
+                                     sizeof *out, t->plan->startup_timeout, "the learning rate");
     if (st)
         return st;
     if (t->cluster.rank == 0)

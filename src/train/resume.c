@@ -71,30 +71,15 @@ static yk_status evaluate_best(yk__trainer *t, yk_local *store)
     return st;
 }
 
-static yk_status warm_start(yk__trainer *t, yk_local *store)
-{
-    const yk_status st = yk__warm_start_load(t, t->group, store);
-    if (!st)
-        yk__warm_start_print(t);
-    return st;
-}
-
-/* Loads the newest checkpoint into `store`. *found_out: there is one. */
-static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
+/* Loads the newest checkpoint into `store`, if there is one. */
+static yk_status load(yk__trainer *t, yk_local *store)
 {
     yk_result *r = t->result;
-    if (!t->config->resume)
-        return warm_start(t, store);
-    yk_status st = yk_checkpoint_find(r->run_dir, &r->checkpoint);
-    if (st)
-        return st;
-    if (!r->checkpoint) {
-        if ((st = yk__checkpoint_none(r->run_dir)))
-            return st;
+    yk_status st = t->config->resume ? yk_checkpoint_find(r->run_dir, &r->checkpoint) : YK_OK;
+    if (!st && t->config->resume && !r->checkpoint && !(st = yk__checkpoint_none(r->run_dir)))
         yk_note("%s: no checkpoint yet, starting from the beginning", r->run_dir);
-        return warm_start(t, store);
-    }
-    *found_out = true;
+    if (st || !r->checkpoint)
+        return st ? st : yk__warm_start_load(t, t->group, store, true);
     st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, &t->resumed);
     if (!st)
         st = check_examples(t);
@@ -112,12 +97,10 @@ static yk_status broadcast(const yk__trainer *t, void *buf, size_t bytes)
     return yk_comm_broadcast(t->cluster.comm, buf, bytes, t->plan->startup_timeout, "the checkpoint");
 }
 
-static yk_status broadcast_progress(yk__trainer *t, bool *found, yk_progress_state *p)
+static yk_status broadcast_progress(yk__trainer *t, yk_progress_state *p)
 {
     char *cursor = (char *)p->cursor;
-    yk_status st = broadcast(t, found, sizeof *found);
-    if (!st)
-        st = broadcast(t, p, sizeof *p);
+    yk_status st = broadcast(t, p, sizeof *p);
     uint64_t bytes = p->ncursor * sizeof *p->cursor;
     if (!st)
         st = yk__broadcast(t, 0, 0, t->cluster.ranks, &cursor, &bytes, "the checkpoint");
@@ -226,11 +209,12 @@ static void set_progress(yk__trainer *t, const yk_progress_state *p)
     }
 }
 
-static yk_status distribute(yk__trainer *t, bool found)
+static yk_status distribute(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_progress_state *p = &t->resumed;
-    yk_status st = t->plan->alone ? YK_OK : broadcast_progress(t, &found, p);
+    yk_status st = t->plan->alone ? YK_OK : broadcast_progress(t, p);
+    const bool found = p->ncursor; /* a checkpoint */
     if (!st && k->exchange && (found || t->config->warm_start))
         st = broadcast_parameters(t, p->step);
     if (!st && k->server)
@@ -245,13 +229,10 @@ static yk_status distribute(yk__trainer *t, bool found)
 yk_status yk__resume(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    bool found = false;
     if (k->joined)
         return YK_OK;
     yk_startup_enter(k->startup, YK_STARTUP_BUSY);
-    yk_status st = k->rank == 0 ? load(t, k->whole ? k->whole : t->local, &found) : YK_OK;
+    yk_status st = k->rank == 0 ? load(t, k->whole ? k->whole : t->local) : YK_OK;
     yk_startup_enter(k->startup, YK_STARTUP_WAITING);
-    if (!st)
-        st = distribute(t, found);
-    return st;
+    return st ? st : distribute(t);
 }

@@ -32,9 +32,8 @@ yk_status yk__cluster_check(yk__trainer *t, uint64_t parameters);
 yk_status yk__warm_start_find(yk__trainer *t);
 yk_status yk__warm_start_check(const yk__trainer *t); /* after yk__combine_facts(): whether the data fits */
 void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape); /* sets `hashed` and `not_hashed` */
-/* Loads the parameters of the checkpoint, if there is one, into a store that trains `group`. */
-yk_status yk__warm_start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store);
-void yk__warm_start_print(const yk__trainer *t);
+/* Loads the parameters of the checkpoint, if there is one, into a store that trains `group`. print: prints a note. */
+yk_status yk__warm_start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store, bool print);
 /* After the weights were set: optimizers whose weights follow from their state (yk_optim_rule.derives) get that state. */
 void yk__parameters_set(const yk_model *m, const yk_local_group *group, yk_local *store);
 

@@ -206,25 +206,22 @@ void yk__parameters_set(const yk_model *m, const yk_local_group *group, yk_local
     yk_local_restore(store, 0);
 }
 
-yk_status yk__warm_start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store)
-{
-    const char *path = t->start.path;
-    yk_status st = path ? yk_checkpoint_warm_start(path, t->model, store, t->remap) : YK_OK;
-    if (st)
-        return yk_fail(st, "--warm-start: %s", yk_error());
-    if (path && yk__is_model_file(path))
-        yk__parameters_set(t->model, group, store);
-    return YK_OK;
-}
-
-void yk__warm_start_print(const yk__trainer *t)
+yk_status yk__warm_start_load(const yk__trainer *t, const yk_local_group *group, yk_local *store, bool print)
 {
     const yk__warm_start *s = &t->start;
-    const size_t dim = t->model->shape.dim, added = dim - s->shape.dim;
     if (!s->path)
-        return;
-    yk_note("starting with the parameters of %s%s", s->path,
-            yk__is_model_file(s->path) ? " (it has no optimizer state)" : "");
-    if (t->model->sparse && dim > s->shape.dim)
+        return YK_OK;
+    const yk_status st = yk_checkpoint_warm_start(s->path, t->model, store, t->remap);
+    if (st)
+        return yk_fail(st, "--warm-start: %s", yk_error());
+    const bool stateless = yk__is_model_file(s->path);
+    const size_t dim = t->model->shape.dim, added = dim - s->shape.dim;
+    if (stateless)
+        yk__parameters_set(t->model, group, store);
+    if (print)
+        yk_note("starting with the parameters of %s%s", s->path,
+                stateless ? " (it has no optimizer state)" : "");
+    if (print && t->model->sparse && dim > s->shape.dim)
         yk_note("%zu feature%s new", added, added == 1 ? " is" : "s are");
+    return YK_OK;
 }

@@ -91,12 +91,6 @@ static void add_name(void *context, uint32_t feature, const char *column, size_t
         snprintf(to + used, sizeof name - used, "%s%s", used ? ", " : "", name);
 }
 
-static yk_status ignore_rows(void *context, const yk_rows *rows, const yk_reader *reader)
-{
-    (void)context, (void)rows, (void)reader;
-    return YK_OK;
-}
-
 /* The second pass. */
 static yk_status find_names(finder *f, yk_feature_names *names)
 {
@@ -120,7 +114,7 @@ static yk_status find_names(finder *f, yk_feature_names *names)
             "give a file",
             f->data->spec);
     *names = (yk_feature_names){f->wanted, add_name, f};
-    const yk_status st = yk_source_each(f->data, ignore_rows, f);
+    const yk_status st = yk_source_each(f->data, NULL, NULL);
     for (size_t i = 0; i < f->out->n; i++) {
         yk_weight *w = &f->out->weight[i];
         if (!*w->name && f->wanted[w->feature] != i + 1) /* the same feature, of another class */
