@@ -3,7 +3,7 @@
  *     yk_fs_memory *m = yk_fs_memory_create(seed);
  *     yk_fs_set(yk_fs_memory_fs(m));               // for this thread
  *     yk_fs_memory_cut_at(m, 7);                   // a power failure instead of the 7th change
- *     ... yk_file_create(), yk_file_close() ...    // from then on all calls fail with EIO
+ *     ... yk_file_create_in(), yk_file_close() ...    // from then on all calls fail with EIO
  *     yk_fs_memory_restart(m);                     // the disk has its contents after the power cut
  *     ...
  *     yk_fs_set(NULL);

@@ -2,7 +2,7 @@
  *
  *     fs_record r;
  *     fs_record_begin(&r);                            // an empty disk, for this thread
- *     ... yk_file_create(), yk_file_close() ...
+ *     ... yk_file_create_in(), yk_file_close() ...
  *     fs_record_end(&r);
  *     fs_replay(&r, 20, -1);                          // the disk has the first 20 changes
  *     fs_replay(&r, 20, 7);                           // the same without change number 7

@@ -20,7 +20,7 @@ static void test_file_appears_when_closed(void **state)
     (void)state;
     yk_file *f;
     put(path, "old", 3);
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     assert_int_equal(yk_file_print(f, "%d %s", 12, "new"), YK_OK);
     assert_int_equal(yk_file_flush(f), YK_OK);
     char text[1024];
@@ -47,7 +47,7 @@ static void test_file_aborted(void **state)
     (void)state;
     yk_file *f;
     put(path, "old", 3);
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     assert_int_equal(yk_file_write(f, "new", 3), YK_OK);
     assert_int_equal(yk_file_close(f, yk_fail(YK_ELOST, "lost")), YK_ELOST);
     assert_string_equal(yk_error(), "lost");
@@ -110,7 +110,7 @@ static void test_file_error_sticks(void **state)
     assert_int_equal(symlink("/dev/full", path), 0);
     /* The error of a small write is reported by close at the latest. */
     yk_file *f;
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     assert_int_equal(yk_file_print(f, "%s", "small"), YK_OK);
     assert_int_equal(yk_file_flush(f), YK_ESYSTEM);
     assert_int_equal(yk_file_write(f, "more", 4), YK_ESYSTEM);

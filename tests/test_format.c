@@ -216,7 +216,7 @@ static size_t write_records(uint64_t offset[RECORDS + 1])
 {
     yk_file *f;
     uint8_t *data = some_bytes(RECORDS * 37);
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     offset[0] = 0;
     for (size_t i = 0; i < RECORDS; i++) {
         assert_int_equal(yk_tfr_write(f, data, 37 * i), YK_OK);
@@ -233,7 +233,7 @@ static void tfrecord_has_the_expected_bytes(void **state)
     static const uint8_t known[] = {9,   0,   0,   0,   0,   0,   0,   0,   0x37, 0xf9, 0x71, 0x39, '1',
                                     '2', '3', '4', '5', '6', '7', '8', '9', 0xe5, 0xb0, 0x8a, 0xc7};
     yk_file *f;
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     assert_int_equal(yk_tfr_write(f, "123456789", 9), YK_OK);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
     FILE *r = fopen(path, "rb");
@@ -286,7 +286,7 @@ static void tfrecord_headers_in_data(void **state)
     yk_file *f;
     yk_input *in;
     bool found;
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     assert_int_equal(yk_tfr_write(f, data, sizeof data), YK_OK);
     assert_int_equal(yk_tfr_write(f, second, sizeof second), YK_OK);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);

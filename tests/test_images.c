@@ -351,7 +351,7 @@ static void put_records(const char *path, size_t n, int damaged, uint8_t last_la
 {
     static uint8_t record[1 << 18];
     yk_file *file;
-    assert_int_equal(yk_file_create(path, &file), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &file), YK_OK);
     for (size_t i = 0; i < n; i++) {
         bool png = i % 3 == 2;
         size_t size =
@@ -431,7 +431,7 @@ static void bad_image_records_are_reported(void **state)
     uint8_t *p = put_feature(features, "image/encoded", 3, "\001", 1);
     size_t n = (size_t)(put_field(record, 1, features, (size_t)(p - features)) - record);
     yk_file *file;
-    assert_int_equal(yk_file_create(path, &file), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &file), YK_OK);
     assert_int_equal(yk_tfr_write(file, record, n), YK_OK);
     assert_int_equal(yk_tfr_write(file, record, 0), YK_OK);
     assert_int_equal(yk_file_close(file, YK_OK), YK_OK);

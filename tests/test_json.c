@@ -73,7 +73,7 @@ static void lines(void **state)
     (void)state;
     yk_json j = {.html = true};
     yk_file *f;
-    assert_int_equal(yk_file_create(in_directory("lines"), &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, in_directory("lines"), &f), YK_OK);
     for (int i = 0; i < 2; i++) {
         yk_json_object(&j, NULL);
         yk_json_int(&j, "i", i);

@@ -351,7 +351,7 @@ static void formats_are_recognized(void **state)
     yk_file *f;
     yk_rows rows;
     path = new_path(".tfr");
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     uint8_t record[376] = {0};
     assert_int_equal(yk_tfr_write(f, record, sizeof record), YK_OK);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);

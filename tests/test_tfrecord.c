@@ -27,7 +27,7 @@ static tfr_file write_examples(size_t n)
     uint8_t *buffer = NULL;
     size_t cap = 0, size;
     yk_file *f;
-    assert_int_equal(yk_file_create(t.path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, t.path, &f), YK_OK);
     for (size_t i = 0; i < n; i++) {
         uint32_t index[23];
         float value[23];
@@ -186,7 +186,7 @@ static void tfrecord_content_is_checked(void **state)
     uint8_t *buffer = NULL;
     size_t cap = 0, size;
     const char *path = new_path(".tfr");
-    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_create_in(NULL, path, &f), YK_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(yk_example_encode(1, (const uint32_t[]){1, 2}, (const float[]){1, i == 1 ? NAN : 2},
                                            NULL, 2, &buffer, &cap, &size),

@@ -131,11 +131,6 @@ static yk_status open_file(const char *dir, const char *name, bool append, mode_
     return YK_OK;
 }
 
-yk_status yk_file_create(const char *path, yk_file **out)
-{
-    return open_file(NULL, path, false, 0666, out);
-}
-
 yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out)
 {
     return open_file(dir, name, false, 0666, out);

@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_file *f;
- *     yk_status st = yk_file_create("run/model.safetensors", &f); // opens a temporary file next to it
+ *     yk_status st = yk_file_create_in(NULL, "run/model.safetensors", &f); // opens a temporary file next to it
  *     if (st)
  *         return st;
  *     st = yk_file_write(f, data, size); // as often as needed; buffered
@@ -31,8 +31,7 @@
 
 typedef struct yk_file yk_file;
 
-yk_status yk_file_create(const char *path, yk_file **out); /* close() replaces `path` */
-/* dir NULL: the same as yk_file_create(name). */
+/* close() replaces DIR/NAME. dir NULL: `name` is a path that the user gave. */
 yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out);
 /* Appends to DIR/NAME, or to NAME if dir is NULL, in place. */
 yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);

@@ -228,7 +228,7 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
     yk_status st = a->threshold ? parse_threshold(&o, a->threshold) : YK_OK;
     if (!st && a->out && is_read(a->data, a->out))
         st = yk_fail(YK_EUSAGE, "--out %s is one of the files of --data: choose another file", a->out);
-    if (st || (a->out && (st = yk_file_create(a->out, &o.file))))
+    if (st || (a->out && (st = yk_file_create_in(NULL, a->out, &o.file))))
         return yk_cli_exit(st);
     const bool failed = yoke_predict_with(model, data, &how, write_block, &o, &error);
     if (*o.failure)

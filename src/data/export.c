@@ -181,7 +181,7 @@ static yk_status export_rows(yk_source *s, const char *path, const export_format
             st = YK_ESYSTEM;
     }
     if (!st)
-        st = yk_file_create(path, &w->file);
+        st = yk_file_create_in(NULL, path, &w->file);
     if (!st)
         st = visit_all(s, write_rows, &w->totals);
     if (!st) {

@@ -273,7 +273,8 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     if (st)
         return st;
     struct stat old;
-    if (!stat(path, &old) && !S_ISREG(old.st_mode)) /* yk_file_create() would write into a device or a pipe */
+    if (!stat(path, &old) &&
+        !S_ISREG(old.st_mode)) /* yk_file_create_in() would write into a device or a pipe */
         return yk_fail(YK_EUSAGE, "%s: a cache must be a regular file; choose another path", path);
     yk_cache_writer *w = calloc(1, sizeof *w);
     if (!w)
@@ -282,7 +283,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     w->shape = whole;
     for (int i = 0; i < ARRAYS; i++)
         entry_of(&w->shape.header, i)->crc = ~0u;
-    if ((st = yk_file_create(path, &w->file)))
+    if ((st = yk_file_create_in(NULL, path, &w->file)))
         free(w);
     else
         *out = w;

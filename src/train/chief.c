@@ -23,10 +23,9 @@ typedef struct {
     bool saved;      /* a checkpoint was written, or at least begun */
     bool initial;    /* they are in `whole` already */
     bool repeated;   /* this step was evaluated and reported before */
-    double stall;    /* seconds in which the server took it */
+    double cost;     /* of saving: seconds in which the server took it, and CPU time */
     yk__background thread;
     yk_progress_state at;
-    double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
 typedef struct chief chief;
@@ -82,8 +81,7 @@ static yk_status evaluate_and_save(void *context)
         yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = s->parameters ? yk_local_quiesce(t->cluster.whole, 0) : YK_OK;
     st = st ? st : evaluate(c);
-    s->eval_seconds = yk_now() - began;
-    const double cpu = yk_thread_seconds();
+    const double evaluated = yk_now(), cpu = yk_thread_seconds();
     s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
     yk_progress_state at = s->at;
     at.best = t->selection.best;
@@ -93,8 +91,9 @@ static yk_status evaluate_and_save(void *context)
     }
     if (!st && s->saved)
         st = yk__save(t, t->cluster.whole, &at);
-    s->save_seconds = yk_now() - began - s->eval_seconds;
-    s->cpu_seconds = yk_thread_seconds() - cpu;
+    t->result->eval_seconds += evaluated - began;
+    t->result->checkpoint_seconds += yk_now() - evaluated;
+    s->cost += yk_thread_seconds() - cpu;
     return st;
 }
 
@@ -148,7 +147,7 @@ static yk_status copy_parameters(chief *c)
     yk_phase_to(p, YK_PHASE_CHECKPOINT);
     const double began = yk_now();
     const yk_status st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->savable && !s->due.end);
-    s->stall = yk_now() - began;
+    s->cost = yk_now() - began;
     yk_phase_to(p, YK_PHASE_OTHER);
     return st;
 }
@@ -202,10 +201,8 @@ static yk_status finish(chief *c)
     const yk_status waited = wait_for_snapshot(c);
     yk_status st = yk__background_join(&s->thread, YK_OK);
     release(s);
-    t->result->eval_seconds += s->eval_seconds;
-    t->result->checkpoint_seconds += s->save_seconds;
     if (s->saved)
-        yk__save_ended(&t->schedule, s->stall + s->cpu_seconds);
+        yk__save_ended(&t->schedule, s->cost);
     if (s->saved && !s->due.save)
         saved(c, &s->at);
     if (!st && s->due.eval && !s->repeated)

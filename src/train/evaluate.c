@@ -73,23 +73,15 @@ static yk_status prepare(void *set, yk_rows *rows)
     return st || !s->t->remap ? st : yk_keymap_rows(s->t->remap, rows);
 }
 
-/* Share `share` of n examples begins here. */
-static uint64_t share_begin(uint64_t n, int share, int of)
-{
-    return n * (uint64_t)share / (uint64_t)of;
-}
-
 static yk_status evaluate_set(const yk__trainer *t, int set, yk__worker_state *w, int share, int of,
                               const yk_view *v, yk_tally *tally)
 {
     streamed_set s = {t, &t->set[set].data};
-    const yk_dataset *d = s.data;
-    const uint64_t wanted = set == YK__TEST ? (uint64_t)t->config->test_examples : 0, /* 0: all */
-        rows = d->rows ? d->rows->n : wanted, n = wanted && wanted < rows ? wanted : rows,
-                   begin = share_begin(n, share, of), end = share_begin(n, share + 1, of);
-    const yk_perm order = yk_perm_make(rows ? rows : 1, 1); /* the same examples in each evaluation */
-    const yk__predictor o = {.order = n < rows ? &order : NULL,
-                             .max = end - begin,
+    const yk_rows *rows = s.data->rows;
+    const uint64_t n = rows ? rows->n : 0, wanted = set == YK__TEST ? (uint64_t)t->config->test_examples : 0;
+    const yk_perm order = yk_perm_make(n ? n : 1, 1); /* the same examples in each evaluation */
+    const yk__predictor o = {.order = wanted && wanted < n ? &order : NULL,
+                             .max = wanted,
                              .model = t->model,
                              .work = w->work,
                              .view = v,
@@ -99,9 +91,7 @@ static yk_status evaluate_set(const yk__trainer *t, int set, yk__worker_state *w
                              .prepare = prepare,
                              .context = &s};
     yk_tally_clear(tally);
-    if (!d->rows)
-        return wanted && end == begin ? YK_OK : yk__predict_blocks(&o, d->source, (size_t)share, (size_t)of);
-    return yk__predict_rows(&o, d->rows, (size_t)begin, (size_t)end, NULL, 0);
+    return yk__predict(&o, rows, s.data->source, (size_t)share, (size_t)of);
 }
 
 yk_status yk__evaluate(const yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)

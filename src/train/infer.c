@@ -25,8 +25,9 @@ static yk_status add_to_tally(const yk__predictor *o, const yk_batch *b)
     return YK_OK;
 }
 
-yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t begin, size_t end,
-                           const yk_reader *reader, size_t number)
+/* `reader`: the one that read the rows, or NULL. number: of the first of `rows`. */
+static yk_status predict_rows(const yk__predictor *o, const yk_rows *rows, size_t begin, size_t end,
+                              const yk_reader *reader, size_t number)
 {
     uint32_t pick[BATCH];
     yk_status st = YK_OK;
@@ -61,7 +62,8 @@ static size_t limited(const yk__predictor *o, size_t n)
     return left < n ? (size_t)left : n;
 }
 
-yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first, size_t stride)
+/* Every stride-th block of a source. */
+static yk_status predict_blocks(const yk__predictor *o, yk_source *s, size_t first, size_t stride)
 {
     yk_status st = YK_OK;
     yk_rows rows;
@@ -74,13 +76,24 @@ yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first,
         while (!st && got && !is_enough(o)) {
             yk_rows_clear(&rows);
             if (!(st = yk_reader_next(r, &rows, READ, &got)) && !(st = o->prepare(o->context, &rows)))
-                st = yk__predict_rows(o, &rows, 0, limited(o, rows.n), r, number);
+                st = predict_rows(o, &rows, 0, limited(o, rows.n), r, number);
             number += rows.n;
         }
         yk_reader_free(r);
     }
     yk_rows_fini(&rows);
     return st;
+}
+
+yk_status yk__predict(const yk__predictor *predictor, const yk_rows *rows, yk_source *s, size_t share,
+                      size_t of)
+{
+    yk__predictor o = *predictor;
+    const size_t all = rows && (!o.max || rows->n < o.max) ? rows->n : o.max, begin = all * share / of;
+    o.max = all * (share + 1) / of - begin;
+    if (rows)
+        return predict_rows(&o, rows, begin, begin + o.max, NULL, 0);
+    return all && !o.max ? YK_OK : predict_blocks(&o, s, share, of);
 }
 
 typedef struct {
@@ -225,11 +238,11 @@ static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t 
         st = yk_workspace_create(m->model, BATCH, &o.work);
     if (!st && !(o.p = yk_alloc(BATCH * m->model->outputs, sizeof *o.p, "predictions")))
         st = YK_ESYSTEM;
-    if (!st && (!source->cached || by_position)) /* readers copy the rows, which are numbered then */
-        st = yk__predict_blocks(&o, source, me, all);
-    else if (!st && !(st = check(&c, source->cached)))
-        st = yk__predict_rows(&o, source->cached, source->cached->n * me / all,
-                              source->cached->n * (me + 1) / all, NULL, 0);
+    yk_rows *rows = by_position ? NULL : source->cached; /* readers copy the rows, which are numbered then */
+    if (!st && rows)
+        st = check(&c, rows);
+    if (!st)
+        st = yk__predict(&o, rows, source, me, all);
     if (!st && tally->examples == 0)
         st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
     yk_positions_fini(&c.positions);

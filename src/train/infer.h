@@ -49,15 +49,12 @@ typedef struct {
     yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
     void *context;
     const yk_perm *order; /* of the rows in memory; NULL: as stored */
-    uint64_t max;         /* predictions of a stream; 0: all */
+    uint64_t max;         /* examples; 0: all */
     yk_infer_each *each;  /* may be NULL */
     void *each_context;
 } yk__predictor;
 
-/* `reader`: the one that read the rows, or NULL. number: of the first of `rows`. */
-yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t begin, size_t end,
-                           const yk_reader *reader, size_t number);
-/* Every stride-th block of a source. */
-yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first, size_t stride);
+/* A share of the rows in memory, or of the blocks of a source (rows NULL). */
+yk_status yk__predict(const yk__predictor *o, const yk_rows *rows, yk_source *s, size_t share, size_t of);
 
 #endif

@@ -239,10 +239,28 @@ yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run
     return st;
 }
 
-/* Several ranks that fail may write the summary. */
+/* Several ranks that fail may write the summary, and the first one that exits ends the others, perhaps in the middle of
+ * writing. So it goes to a file without a name, which gets its name when it is complete and disappears with its writer. Not
+ * all file systems have that. */
 yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, const char *run_dir)
 {
-    const int there = yk_open_in(run_dir, file, O_PATH);
-    yk_fs_close(there);
-    return there >= 0 ? YK_OK : yk_result_save(c, r, run_dir);
+    const int dir = yk_dir_open(run_dir, NULL);
+    const int fd = dir < 0 ? -1 : yk_sys->open(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    struct stat there;
+    yk_status st = YK_OK;
+    if (fd < 0) {
+        st = dir >= 0 && yk_sys->stat(dir, file, &there, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
+    } else {
+        char self[64], *all = to_json(c, r, true);
+        snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+        if (!all)
+            st = YK_ESYSTEM;
+        else if (dprintf(fd, "%s\n", all) < 0 ||
+                 (linkat(AT_FDCWD, self, dir, file, AT_SYMLINK_FOLLOW) && errno != EEXIST))
+            st = yk_fail_in(run_dir, file, "cannot write", errno);
+        free(all);
+        yk_fs_close(fd);
+    }
+    yk_fs_close(dir);
+    return st;
 }
