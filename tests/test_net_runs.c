@@ -357,7 +357,7 @@ static void runs_are_described_and_profiled(void **state)
         sum += timed.profile->line[i].seconds;
         assert_true(i == 0 || timed.profile->line[i].seconds <= timed.profile->line[i - 1].seconds);
     }
-    assert_true(sum > 0.0 && sum <= timed.profile->train_seconds * 1.001);
+    assert_true(sum > 0.0 && sum <= timed.train_seconds * 1.001);
     assert_same_model(&plain, &timed);
     yk_result_fini(&plain);
     yk_result_fini(&timed);

@@ -48,33 +48,29 @@ static bool can_write_system(const char *path)
     return access(path, W_OK) == 0;
 }
 
+static int is_entry(const struct dirent *e)
+{
+    return strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+}
+
 static char **list_system(int dir)
 {
-    const int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* closedir() takes it */
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    char **names = d ? calloc(1, sizeof *names) : NULL;
-    size_t n = 0;
-    if (!d && fd >= 0)
-        close(fd);
-    for (struct dirent *e; names && (e = readdir(d));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        char **more = realloc(names, (n + 2) * sizeof *names);
-        names = more ? more : names;
-        if (!more || !(names[n] = strdup(e->d_name))) {
-            names[n] = NULL;
-            yk_fs_list_free(names);
-            names = NULL;
-            errno = ENOMEM;
-            break;
-        }
-        names[++n] = NULL;
+    struct dirent **entry;
+    const int n = scandirat(dir, ".", &entry, is_entry, NULL);
+    char **names = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *names);
+    bool failed = !names;
+    for (int i = 0; i < n; i++) {
+        failed = failed || !(names[i] = strdup(entry[i]->d_name));
+        free(entry[i]);
     }
-    const int error = errno;
-    if (d)
-        closedir(d);
-    errno = error;
-    return names;
+    if (n < 0)
+        return NULL;
+    free(entry);
+    if (!failed)
+        return names;
+    yk_fs_list_free(names);
+    errno = ENOMEM;
+    return NULL;
 }
 
 static const yk_fs system_calls = {.open = open_system,

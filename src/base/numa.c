@@ -35,11 +35,10 @@ bool yk_numa_restrict(yk_numa *numa, const cpu_set_t *allowed)
     bool removed = false;
     int n = 0;
     for (int i = 0; i < numa->nodes; i++) {
-        cpu_set_t both;
-        CPU_AND(&both, &numa->cores[i], allowed);
-        removed |= !CPU_EQUAL(&both, &numa->cores[i]);
-        numa->cores[n] = both;
-        n += CPU_COUNT(&both) > 0;
+        const int all = CPU_COUNT(&numa->cores[i]);
+        CPU_AND(&numa->cores[n], &numa->cores[i], allowed);
+        removed |= CPU_COUNT(&numa->cores[n]) < all;
+        n += CPU_COUNT(&numa->cores[n]) > 0;
     }
     numa->nodes = n;
     return removed;

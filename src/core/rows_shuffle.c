@@ -57,24 +57,22 @@ static void copy_row(const yk_rows *from, size_t r, yk_rows *to, size_t i, size_
  * rows earlier, by the stage before it. */
 enum { AHEAD = 8 };
 typedef struct {
-    struct {
-        const yk_rows *from;
-        size_t r;
-    } row[4 * AHEAD];
-} upcoming;
+    const yk_rows *from;
+    size_t r;
+} upcoming[4 * AHEAD];
 
-static inline void look_up(const shuffle *m, upcoming *c, size_t i)
+static inline void look_up(const shuffle *m, upcoming c, size_t i)
 {
     const size_t k = i % (4 * AHEAD);
-    c->row[k].from = find_row(m, i, &c->row[k].r);
-    __builtin_prefetch(c->row[k].from->start + c->row[k].r);
-    __builtin_prefetch(c->row[k].from->label + c->row[k].r);
+    c[k].from = find_row(m, i, &c[k].r);
+    __builtin_prefetch(c[k].from->start + c[k].r);
+    __builtin_prefetch(c[k].from->label + c[k].r);
 }
 
-static inline void prefetch_row(const upcoming *c, size_t i)
+static inline void prefetch_row(const upcoming c, size_t i)
 {
-    const yk_rows *from = c->row[i % (4 * AHEAD)].from;
-    const size_t r = c->row[i % (4 * AHEAD)].r;
+    const yk_rows *from = c[i % (4 * AHEAD)].from;
+    const size_t r = c[i % (4 * AHEAD)].r;
     for (uint64_t e = from->start[r]; e < from->start[r + 1] && e < from->start[r] + 48; e += 16) {
         __builtin_prefetch(from->index + e);
         if (from->value)
@@ -95,10 +93,10 @@ static yk_status set_starts(shuffle *m, int me, size_t begin, size_t end)
     uint64_t sum = 0;
     for (size_t i = begin; i < end + AHEAD; i++) {
         if (i < end)
-            look_up(m, &c, i);
+            look_up(m, c, i);
         if (i >= begin + AHEAD) {
             const size_t k = (i - AHEAD) % (4 * AHEAD);
-            to->start[i - AHEAD + 1] = sum += yk_rows_entries(c.row[k].from, c.row[k].r);
+            to->start[i - AHEAD + 1] = sum += yk_rows_entries(c[k].from, c[k].r);
         }
     }
     m->entries[me] = sum;
@@ -121,12 +119,12 @@ static yk_status copy_part(void *context, int me)
     upcoming c;
     for (size_t i = begin; i < end + 2 * AHEAD && !st; i++) {
         if (i < end)
-            look_up(m, &c, i);
+            look_up(m, c, i);
         if (i >= begin + AHEAD && i < end + AHEAD)
-            prefetch_row(&c, i - AHEAD);
+            prefetch_row(c, i - AHEAD);
         if (i >= begin + 2 * AHEAD) {
             const size_t k = (i - 2 * AHEAD) % (4 * AHEAD);
-            copy_row(c.row[k].from, c.row[k].r, m->to, i - 2 * AHEAD, (size_t)m->to->start[i - 2 * AHEAD]);
+            copy_row(c[k].from, c[k].r, m->to, i - 2 * AHEAD, (size_t)m->to->start[i - 2 * AHEAD]);
         }
     }
     return st;

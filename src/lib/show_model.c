@@ -139,16 +139,17 @@ char *yk_model_json(const char *name, const yk_description *d)
 
 /* ---- after training ---- */
 
-static void show_layers(yk_text *t, const yk_profile *p)
+static void show_layers(yk_text *t, const yk_result *r)
 {
+    const yk_profile *p = r->profile;
     yk_text rows = {0};
     double sum = 0.0;
     for (int i = 0; i < p->nlines; i++)
         sum += p->line[i].seconds;
-    const double all = p->train_seconds > sum ? p->train_seconds : sum, peak = p->peak * (double)p->threads,
-                 percent = all > 0.0 ? 100.0 / all : 0.0;
-    yk_text_print(t, "\ntime of worker 0 by layer and pass (%d thread%s)\n", p->threads,
-                  yk_plural(p->threads));
+    const double all = r->train_seconds > sum ? r->train_seconds : sum,
+                 peak = p->peak * (double)r->threads_used, percent = all > 0.0 ? 100.0 / all : 0.0;
+    yk_text_print(t, "\ntime of worker 0 by layer and pass (%d thread%s)\n", r->threads_used,
+                  yk_plural((uint64_t)r->threads_used));
     yk_text_add(&rows, "layer\tpass\toutput\tcalls\tms\tshare\tGFLOP/s\t% peak\tmoved\n-\n");
     for (int i = 0; i < p->nlines; i++) {
         const yk_profile_line *l = &p->line[i];
@@ -195,7 +196,7 @@ void yk_show_profile(yk_text *t, const yk_result *r)
     const yk_observation *w = &r->observation;
     const yk_process *end = w->process + w->nprocesses;
     if (r->profile->nlines > 0)
-        show_layers(t, r->profile);
+        show_layers(t, r);
     yk_text_add(t, "\ntime by phase\n");
     for (int i = 0; w->nprocesses == 1 && i < w->nmeasured; i++)
         show_phases(t, "worker", w->measured[i].worker, &w->measured[i].phases);

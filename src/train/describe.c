@@ -281,9 +281,7 @@ yk_status yk__profile_collect(yk__trainer *t)
     t->result->profile = p;
     if (t->model->ops->network && t->plan->trains)
         p->nlines = yk_net_profile(t->model->ops->network(t->worker[0].work), p->line);
-    p->threads = t->result->threads_used;
     p->peak = t->model->ops->network ? yk_net_peak() : 0.0;
-    p->train_seconds = t->result->train_seconds;
     qsort(p->line, (size_t)p->nlines, sizeof *p->line, by_descending_time);
     return YK_OK;
 }

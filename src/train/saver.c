@@ -65,40 +65,29 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
 
 /* ---- the copy ---- */
 
-/* Floats of an array in the copy: each begins at a multiple of YK_ALIGN. */
-static size_t floats_of(const yk_checkpoint_array *a)
-{
-    return YK_ROUND_UP(a->size, YK_ALIGN / sizeof(float));
-}
-
 /* Allocates the copy once. False: there is no memory for it. */
 static bool allocate(yk__saver *s, const yk_checkpoint_arrays *from)
 {
-    size_t floats = 0;
-    if (s->memory || s->refused)
-        return s->memory != NULL;
+    double bytes = 0.0;
+    if (s->memory.n || s->refused)
+        return !s->refused;
+    s->arrays = *from;
     for (size_t i = 0; i < from->n; i++)
-        floats += floats_of(&from->array[i]);
-    const double bytes = (double)floats * sizeof(float);
-    if (!yk_clock_is_real() || bytes + spare_bytes < yk_memory_available("/proc", "/sys"))
-        s->memory = yk_alloc(floats, sizeof *s->memory, "a copy of the parameters for checkpoints");
-    s->refused = !s->memory;
-    if (s->refused)
+        bytes += (double)from->array[i].size * sizeof(float);
+    s->refused = yk_clock_is_real() && bytes + spare_bytes >= yk_memory_available("/proc", "/sys");
+    for (size_t i = 0; i < from->n && !s->refused; i++) {
+        s->arrays.array[i].data = yk_arena_alloc(&s->memory, from->array[i].size, sizeof(float),
+                                                 "a copy of the parameters for checkpoints");
+        s->refused = s->memory.status;
+    }
+    if (s->refused) {
+        yk_arena_free(&s->memory);
         yk_warn(
             "not enough memory for a copy of the parameters (%.0f MB): training pauses while a checkpoint "
             "is written",
             bytes * 1e-6);
-    return s->memory != NULL;
-}
-
-static void copy(yk__saver *s, const yk_checkpoint_arrays *from)
-{
-    float *at = s->memory;
-    s->arrays = *from;
-    for (size_t i = 0; i < from->n; i++) {
-        s->arrays.array[i].data = memcpy(at, from->array[i].data, from->array[i].size * sizeof *at);
-        at += floats_of(&from->array[i]);
     }
+    return !s->refused;
 }
 
 static yk_status write_copy(void *trainer)
@@ -124,7 +113,8 @@ yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p)
         yk__save_ended(&t->schedule, yk_now() - began);
         return st;
     }
-    copy(s, &from);
+    for (size_t i = 0; i < from.n; i++)
+        memcpy(s->arrays.array[i].data, from.array[i].data, from.array[i].size * sizeof(float));
     yk__save_begins(&t->schedule);
     s->waited = yk_now() - began;
     return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
@@ -140,6 +130,6 @@ yk_status yk__saver_finish(yk__saver *s, yk_status so_far)
 
 void yk__saver_fini(yk__saver *s)
 {
-    yk_free(s->memory);
+    yk_arena_free(&s->memory);
     yk_free(s->at.cursor);
 }

@@ -43,9 +43,7 @@ typedef struct {
 typedef struct {
     int nlines;
     yk_profile_line line[YK_MAX_PROFILE_LINES];
-    int threads;
     double peak; /* peak FLOP/s of one thread; 0: not known */
-    double train_seconds;
 } yk_profile;
 
 /* --lr auto (lr_search.c): the loss of each candidate on examples that were held back, after each round. */

@@ -3,6 +3,7 @@
 #ifndef YK_TRAIN_TRAINER_H
 #define YK_TRAIN_TRAINER_H
 
+#include "base/arena.h"
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/team.h"
@@ -51,7 +52,7 @@ typedef struct {
 /* Writes checkpoints while training continues (saver.c). */
 typedef struct {
     yk_checkpoint_arrays arrays; /* the copy */
-    float *memory;               /* of the copy; NULL: none */
+    yk_arena memory;             /* of the copy, once there is one */
     bool refused;                /* there is no memory for a copy */
     yk__background thread;       /* writes the copy */
     yk_progress_state at;
