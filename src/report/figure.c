@@ -194,13 +194,6 @@ void yk__series_mean(yk_series *part, size_t n, yk_series *out)
         free(part[k].point);
 }
 
-/* Bytes per point: its position in the drawing for each axis, and its numbers for the tooltip. */
-static double weight(const yk_figure *f, const yk_series *s)
-{
-    const double axes = s->axes, band = s->n && s->point[s->n - 1].spread > 0.0 ? 24.0 : 0.0;
-    return (f->kind == YK_LINES ? (11.0 + band) * axes : 0.0) + 9.0 * axes + 9.0 + (double)strlen(s->name);
-}
-
 void yk_figures_thin(yk_figures *fs, size_t bytes)
 {
     enum { MAX = 1200, MIN = 24 };
@@ -210,7 +203,10 @@ void yk_figures_thin(yk_figures *fs, size_t bytes)
         for (size_t i = 0; i < fs->n; i++)
             for (size_t k = 0; k < fs->figure[i].n; k++) {
                 const yk_series *s = &fs->figure[i].series[k];
-                sum += (double)(s->n < points ? s->n : points) * weight(&fs->figure[i], s) + 300.0;
+                /* bytes per point: its positions in the drawings and in the band, and its numbers for the tooltip */
+                const double drawn = s->n && s->point[s->n - 1].spread > 0.0 ? 44.0 : 20.0,
+                             each = drawn * s->axes + 9.0 + (double)strlen(s->name);
+                sum += (double)(s->n < points ? s->n : points) * each + 300.0;
             }
         if (sum <= (double)bytes || points <= MIN)
             break;

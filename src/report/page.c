@@ -278,17 +278,16 @@ static void summary_line(const yk_facts *f, yk_text *out)
     } parts[] = {{f->test_accuracy, YK_UNIT_PERCENT_EXACT, ""},
                  {f->seconds, YK_UNIT_SECONDS, ""},
                  {f->examples_per_second, YK_UNIT_COUNT, " examples/s"}};
-    const char *between = f->failed ? " \u00b7 " : "";
+    const size_t begin = out->n;
     yk_text_add(out, f->failed ? "failed" : "");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char text[YK_UNIT_SIZE];
         yk_unit_text(parts[i].unit, parts[i].x, text);
         if (isfinite(parts[i].x))
-            yk_html(out, "%s%s%s", between, text, parts[i].word);
-        between = isfinite(parts[i].x) ? " \u00b7 " : between;
+            yk_text_print(out, "%s%s%s", out->n > begin ? " \u00b7 " : "", text, parts[i].word);
     }
     if (f->bottleneck)
-        yk_html(out, "%s%s", between, f->bottleneck);
+        yk_html(out, "%s%s", out->n > begin ? " \u00b7 " : "", f->bottleneck);
 }
 
 /* ---- figures of a run ---- */

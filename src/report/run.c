@@ -259,14 +259,6 @@ static void read_host(const json_t *line, yk_process_log *w)
     w->link = link > 0.0 ? link : w->link;
 }
 
-static yk_status read_alert(json_t *line, yk_process_log *w)
-{
-    w->alerts = w->alerts ? w->alerts : json_array();
-    if (json_array_size(w->alerts) >= YK_RUN_ROWS)
-        return YK_OK;
-    return json_array_append(w->alerts, line) ? yk_fail_memory(256, "the alerts of a run") : YK_OK;
-}
-
 static yk_status read_sample(sample_reader *t, const char *line)
 {
     yk_run_sample s;
@@ -292,8 +284,10 @@ static yk_status read_resource(void *context, char *text, size_t size, bool whol
     json_t *o = json_loadb(text, size, 0, NULL);
     if (!strcmp(kind, "host"))
         read_host(o, t->log);
-    else if (!strcmp(kind, "alert"))
-        st = read_alert(o, t->log);
+    else if (!strcmp(kind, "alert") && json_array_size(t->log->alerts) < YK_RUN_ROWS) {
+        t->log->alerts = t->log->alerts ? t->log->alerts : json_array();
+        st = json_array_append(t->log->alerts, o) ? yk_fail_memory(256, "the alerts of a run") : YK_OK;
+    }
     json_decref(o);
     return st;
 }

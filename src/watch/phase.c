@@ -1,7 +1,6 @@
 #include "watch/phase.h"
 
 #include "base/clock.h"
-#include "base/rng.h"
 #include "base/wait.h"
 #include "watch/trace.h"
 #include <math.h>
@@ -86,7 +85,7 @@ void yk_phases_begin(yk_phases *p, int workers)
         return;
     if (!(p->budget > 0.0)) /* it may begin again after an end */
         p->budget = budget / (workers > 1 ? workers : 1) / (clock_seconds() + per_switch);
-    p->random = yk_mix64(yk_now_ns()) | 1; /* not from an address: simulated runs are reproducible */
+    p->random = yk_rng_seed(yk_now_ns(), 0); /* not from an address: simulated runs are reproducible */
     p->running = p->detail = true;
     p->phase = YK_PHASE_OTHER;
     p->step_at = yk_now_ns();
@@ -208,14 +207,6 @@ static void add_to_profile(yk_phases *p, uint64_t now)
     write_end(p);
 }
 
-static uint64_t draw(yk_phases *p)
-{
-    p->random ^= p->random << 13;
-    p->random ^= p->random >> 7;
-    p->random ^= p->random << 17;
-    return p->random >> 11;
-}
-
 /* The number of steps from one timed step to the next. */
 static int64_t timing_interval(yk_phases *p)
 {
@@ -227,8 +218,7 @@ static int64_t timing_interval(yk_phases *p)
         return 1;
     if (mean > MAX)
         return MAX;
-    const uint64_t spread = (uint64_t)mean;
-    return 1 + (int64_t)(mean / 2.0) + (int64_t)(draw(p) % (spread + 1));
+    return 1 + (int64_t)(mean / 2.0) + (int64_t)yk_rng_below(&p->random, (uint32_t)mean + 1);
 }
 
 void yk__phases_decide(yk_phases *p)

@@ -32,6 +32,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include <stdatomic.h>
 
 /* In the order in which they are always listed: the phases of workers, then those that only parameter servers have. */
@@ -69,7 +70,7 @@ typedef struct {
     int phase;                      /* the current one, in detail */
     int64_t left;                   /* steps until the next decision */
     double budget;
-    uint64_t random;
+    yk_rng random;
     uint64_t step_at;                              /* when the timed step began */
     double profile[YK_PHASES], profile_sum;        /* of timed steps; older ones decay */
     double step[YK_PHASES], step_blocked, step_ns; /* of this step; the usual duration of a step */

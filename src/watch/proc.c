@@ -22,15 +22,12 @@ static bool contents(char text[TEXT], const char *proc, const char *name)
     return yk_file_text(text, TEXT, "%s/%s", proc, name);
 }
 
-/* The number after a name at the beginning of a line; NaN: missing. */
+/* The number after a name; NaN: missing. */
 static double number_after(const char *text, const char *name)
 {
-    const size_t n = strlen(name);
+    const char *at = strstr(text, name);
     uint64_t number;
-    for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
-        if (strncmp(at, name, n) == 0 && yk_word_digits(at + n, 0, &number))
-            return (double)number;
-    return (double)NAN;
+    return at && yk_word_digits(at + strlen(name), 0, &number) ? (double)number : (double)NAN;
 }
 
 uint64_t yk_network_id(const char *proc)
@@ -66,7 +63,7 @@ static void read_self(const char *proc, char text[TEXT], yk_proc_sample *out)
         out->rss_peak = out->rss;
     if (contents(text, proc, "self/io")) {
         out->read = number_after(text, "read_bytes:");
-        out->written = number_after(text, "write_bytes:") - number_after(text, "cancelled_write_bytes:");
+        out->written = number_after(text, "\nwrite_bytes:") - number_after(text, "cancelled_write_bytes:");
     }
 }
 
@@ -176,8 +173,6 @@ static void read_net(const char *text, const char *sys, const yk_proc_sample *be
 void yk_proc_read(const char *proc, const char *sys, const yk_proc_sample *before, yk_proc_sample *out)
 {
     char text[TEXT];
-    const char *total;
-    uint64_t us;
     *out = (yk_proc_sample){0};
     for (size_t i = 0; i < offsetof(yk_proc_sample, nnics) / sizeof(double); i++)
         ((double *)out)[i] = (double)NAN; /* not known */
@@ -194,7 +189,6 @@ void yk_proc_read(const char *proc, const char *sys, const yk_proc_sample *befor
         read_net(text, sys, before, out);
     if (contents(text, proc, "diskstats"))
         read_disks(text, out);
-    if (contents(text, proc, "pressure/memory") && (total = strstr(text, "total=")) &&
-        yk_digits_after("total=", total, UINT64_MAX, &us))
-        out->memory_stall = (double)us * 1e-6;
+    if (contents(text, proc, "pressure/memory"))
+        out->memory_stall = number_after(text, "total=") * 1e-6;
 }

@@ -12,12 +12,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The value of the first line "NAME...: VALUE" or NAME="VALUE" of a text; "": none. */
+/* The value of the first "NAME...: VALUE" or NAME="VALUE" in a text; "": none. */
 static void value_of(const char *text, const char *name, char *out, size_t size)
 {
-    const char *at = text;
-    while (at && strncmp(at, name, strlen(name)))
-        at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+    const char *at = strstr(text, name);
     at = at ? strpbrk(at, ":=\n") : NULL;
     if (!at || *at == '\n')
         return;
