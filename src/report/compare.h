@@ -171,6 +171,9 @@ yk_status yk__options_for_panels(const yk_compare *c, const size_t *run, size_t 
 /* "batch 5, 2 workers": these options of a run. */
 void yk__options_join(const yk_compare *c, size_t run, yk_option_set which, char *out /* [YK_LABEL_SIZE] */);
 
+/* The index of a text in a list, to which it is added if necessary. */
+size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);
+
 /* Options that people change together with the batch size; with the number of workers. */
 extern const char *const yk__batch_options[], *const yk__worker_options[];
 

@@ -6,18 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- where a curve stops improving ---- */
-
-/* Curves are noisy: the first evaluation within 1 % of the whole improvement (accuracy and AUC: or within 0.001) of the best value
- * counts as equally good. */
-static size_t count(const yk_metrics *e, size_t offset)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < e->n; i++)
-        n += isfinite(yk_double_at(&e->row[i], offset));
-    return n;
-}
-
 const char *yk_when_text(double epoch, double step, char out[32])
 {
     snprintf(out, 32, isfinite(epoch) ? "epoch %.3g" : "step %.0f", isfinite(epoch) ? epoch : step);
@@ -33,6 +21,10 @@ const char *yk_bottleneck_text(const json_t *summary, char out[48])
     return out;
 }
 
+/* ---- where a curve stops improving ---- */
+
+/* Curves are noisy: the first evaluation within 1 % of the whole improvement (accuracy and AUC: or within 0.001) of the best value
+ * counts as equally good. */
 void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
 {
     enum { MIN_POINTS = 4 };
@@ -46,8 +38,12 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
                  {offsetof(yk_metric, train_loss), "training loss", false}};
     *out = (yk_plateau){0};
     size_t k = 0;
-    while (k < 4 && count(e, kinds[k].offset) < MIN_POINTS)
-        k++;
+    for (size_t n = 0; k < 4; k++, n = 0) {
+        for (size_t i = 0; i < e->n; i++)
+            n += isfinite(yk_double_at(&e->row[i], kinds[k].offset));
+        if (n >= MIN_POINTS)
+            break;
+    }
     if (k == 4)
         return;
     size_t offset = kinds[k].offset;

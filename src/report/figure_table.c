@@ -4,13 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+typedef struct {
+    const char *x, *y, *title; /* x: a column, and the table that has it */
+    yk_unit unit;              /* of y */
+} plot;
+
 /* A table as lines: the columns of options before x distinguish the lines. Some of them distinguish the panels. */
 typedef struct {
     const yk_compare *c;
     const yk_table *t;
-    size_t *run;                 /* [rows] */
+    const plot *plot;
     size_t x, y;                 /* columns */
+    size_t *run;                 /* [rows] */
     yk_option_set lines, panels; /* panels: some of `lines` */
+    size_t first;                /* of its figures */
+    /* The names of the lines: those of different panels have the same color if they differ in nothing else. */
+    char (*line)[YK_LABEL_SIZE];
+    size_t nlines;
 } layout;
 
 static double number(const layout *l, size_t row, size_t column)
@@ -18,23 +28,9 @@ static double number(const layout *l, size_t row, size_t column)
     return l->t->cell[row * l->t->columns + column].number;
 }
 
-static const yk_facts *facts_of(const layout *l, size_t row)
-{
-    return &l->c->facts[l->run[row]];
-}
-
 static bool same(const layout *l, size_t a, size_t b, yk_option_set which)
 {
     return yk__options_same(l->c, l->run[a], l->run[b], which);
-}
-
-/* The first row with the same values of some options. */
-static size_t first_like(const layout *l, size_t row, yk_option_set which)
-{
-    size_t r = 0;
-    while (!same(l, r, row, which))
-        r++;
-    return r;
 }
 
 /* The learning rate may change with x. If it does not, it distinguishes lines, too. With threads and processes, there is a line for
@@ -45,8 +41,9 @@ static yk_status lay_out(layout *l)
     const yk_option_set lr = yk__options_in(l->c, (const char *const[]){"lr", NULL});
     yk_option_set before = 0;
     l->run = calloc(rows, sizeof *l->run);
-    if (!l->run)
-        return yk_fail_memory(rows * sizeof *l->run, "a figure");
+    l->line = calloc(2 * rows, sizeof *l->line);
+    if (!l->run || !l->line)
+        return yk_fail_memory(rows * (sizeof *l->run + 2 * sizeof *l->line), "a figure");
     for (size_t r = 0; r < rows; r++)
         l->run[r] = (size_t)l->t->run[r];
     for (size_t k = 0; k < l->x; k++)
@@ -62,25 +59,14 @@ static yk_status lay_out(layout *l)
     return yk__options_for_panels(l->c, l->run, rows, l->lines, &l->panels);
 }
 
-/* Lines of different panels have the same color if they differ in nothing else. */
-static int color_of(const layout *l, size_t row)
-{
-    const yk_option_set which = l->lines & ~l->panels;
-    const size_t first = first_like(l, row, which);
-    int color = 0;
-    for (size_t r = 0; r < first; r++)
-        color += first_like(l, r, which) == r;
-    return color;
-}
-
 /* A run of one process is also the first point of the line of several processes with the same options. Returns a row of that line;
  * SIZE_MAX: there is none. */
 static size_t find_also(const layout *l, size_t r)
 {
-    const yk_facts *f = facts_of(l, r);
+    const yk_facts *f = &l->c->facts[l->run[r]];
     size_t also = SIZE_MAX;
     for (size_t q = 0; l->lines & YK_OPTION_SCALING && f->processes == 1.0 && q < l->t->rows; q++) {
-        const yk_facts *other = facts_of(l, q);
+        const yk_facts *other = &l->c->facts[l->run[q]];
         if (other->processes > 1.0 && other->workers / other->processes == f->workers &&
             same(l, q, r, l->lines & ~YK_OPTION_SCALING))
             also = q;
@@ -108,49 +94,41 @@ static void add_ideal(yk_figure *f)
     f->x_log = max / min > 4.0;
 }
 
-typedef struct {
-    const char *x, *y, *title; /* x: a column, and the table that has it */
-    yk_unit unit;
-} plot;
-
-/* Adds row r to the line of row `of`. */
-static void add_point(const layout *l, size_t r, size_t of, const char *name, yk_figure *f)
+/* The figure of a panel, which is added if necessary. */
+static yk_figure *figure_of(const layout *l, const char *panel, yk_figures *fs)
 {
-    const int color = color_of(l, of);
-    size_t k = 0;
-    char label[YK_LABEL_SIZE];
-    while (k < f->n && f->series[k].color != color)
-        k++;
-    yk__options_join(l->c, l->run[of], l->lines & ~l->panels, label);
-    yk_series *s = k < f->n ? &f->series[k] : yk__series_add(f, *label ? label : name, -1);
-    s->color = color;
-    s->dots = s->bars = true;
-    yk__series_put(s, &(yk_point){.x = {number(l, r, l->x), NAN, NAN, NAN},
-                                  .y = number(l, r, l->y),
-                                  .spread = l->t->cell[r * l->t->columns + l->y].spread});
+    for (size_t i = l->first; i < fs->n; i++)
+        if (!strcmp(fs->figure[i].panel, panel))
+            return &fs->figure[i];
+    yk_figure *f = yk__figure_add(fs, l->plot->title, panel, NULL);
+    f->x_unit = YK_UNIT_INTEGER;
+    f->x_title = l->plot->x;
+    f->y_unit = l->plot->unit;
+    f->x_log = true;
+    f->from_zero = f->y_unit != YK_UNIT_PERCENT_EXACT;
+    return f;
 }
 
-/* The panel whose first row is `panel`. */
-static void make_panel(const layout *l, const plot *q, size_t panel, yk_figures *fs)
+/* Adds the point of row r to the line of row `of`. */
+static void add_point(layout *l, size_t r, size_t of, yk_figures *fs)
 {
-    char name[YK_LABEL_SIZE];
-    yk__options_join(l->c, l->run[panel], l->panels, name);
-    yk_figure *f = yk__figure_add(fs, q->title, name, NULL);
-    f->x_unit = YK_UNIT_INTEGER;
-    f->x_title = q->x;
-    f->y_unit = q->unit;
-    f->x_log = true;
-    f->from_zero = q->unit != YK_UNIT_PERCENT_EXACT;
-    for (size_t r = 0; r < l->t->rows; r++) {
-        const size_t also = find_also(l, r);
-        if (first_like(l, r, l->panels) == panel && (also == SIZE_MAX || !is_alone(l, r)))
-            add_point(l, r, r, q->y, f);
-        if (also != SIZE_MAX && first_like(l, also, l->panels) == panel)
-            add_point(l, r, also, q->y, f);
-    }
-    if (q->unit == YK_UNIT_TIMES && f->n)
-        add_ideal(f);
-    yk__figure_end(fs);
+    char panel[YK_LABEL_SIZE], line[YK_LABEL_SIZE];
+    const yk_point p = {.x = {number(l, r, l->x), NAN, NAN, NAN},
+                        .y = number(l, r, l->y),
+                        .spread = l->t->cell[r * l->t->columns + l->y].spread};
+    if (!isfinite(p.x[0]) || !isfinite(p.y))
+        return;
+    yk__options_join(l->c, l->run[of], l->panels, panel);
+    yk__options_join(l->c, l->run[of], l->lines & ~l->panels, line);
+    yk_figure *f = figure_of(l, panel, fs);
+    const int color = (int)yk__index_of(l->line, &l->nlines, line);
+    size_t k = 0;
+    while (k < f->n && f->series[k].color != color)
+        k++;
+    yk_series *s = k < f->n ? &f->series[k] : yk__series_add(f, *line ? line : l->plot->y, -1);
+    s->color = color;
+    s->dots = s->bars = true;
+    yk__series_put(s, &p);
 }
 
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
@@ -160,19 +138,24 @@ void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
                                  {"batch", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
                                  {"batch", "examples/s", "Examples per second by batch size", YK_UNIT_COUNT},
                                  {"batch", "time", "Time by batch size", YK_UNIT_SECONDS}};
-    for (size_t k = 0; k < sizeof plots / sizeof *plots; k++) {
-        const plot *q = &plots[k];
-        const size_t first = fs->n;
-        layout l = {.c = c, .t = yk_compare_table(c, q->x)};
+    for (const plot *q = plots; q < plots + sizeof plots / sizeof *plots; q++) {
+        layout l = {.c = c, .t = yk_compare_table(c, q->x), .plot = q, .first = fs->n};
         if (!l.t || (l.x = yk_table_find(l.t, q->x)) == l.t->columns ||
             (l.y = yk_table_find(l.t, q->y)) == l.t->columns)
             continue;
         const yk_status st = lay_out(&l);
         fs->status = fs->status ? fs->status : st;
-        for (size_t r = 0; !st && r < l.t->rows; r++)
-            if (first_like(&l, r, l.panels) == r)
-                make_panel(&l, q, r, fs);
-        yk__figures_share_y(fs, first);
+        for (size_t r = 0; !st && r < l.t->rows; r++) {
+            const size_t also = find_also(&l, r);
+            if (also == SIZE_MAX || !is_alone(&l, r))
+                add_point(&l, r, r, fs);
+            if (also != SIZE_MAX)
+                add_point(&l, r, also, fs);
+        }
+        for (size_t i = l.first; q->unit == YK_UNIT_TIMES && i < fs->n; i++)
+            add_ideal(&fs->figure[i]);
+        yk__figures_share_y(fs, l.first);
         free(l.run);
+        free(l.line);
     }
 }

@@ -341,8 +341,7 @@ static void find_label_options(yk_compare *c)
     }
 }
 
-/* The index of a string in a list, to which it is added if necessary. */
-static size_t index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text)
+size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text)
 {
     size_t k = 0;
     while (k < *n && strcmp(list[k], text))
@@ -390,8 +389,8 @@ void yk__labels_make(yk_compare *c)
         /* no known option distinguishes them: YK_MAX_CURVES per panel */
         if (c->groups > YK_MAX_CURVES && !panels)
             snprintf(panel, sizeof panel, "part %zu", g / YK_MAX_CURVES + 1);
-        group->panel = index_of(c->panel, &c->panels, panel);
-        group->line = index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
+        group->panel = yk__index_of(c->panel, &c->panels, panel);
+        group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
     }
     label_runs(c);
 }

@@ -38,9 +38,7 @@ static void add(yk_table *t, yk_cell c)
 {
     if (!t->status)
         t->status = YK_RESERVE(t->cell, t->cap, t->cells + 1, "a table");
-    if (t->status)
-        free(c.text);
-    else
+    if (!t->status)
         t->cell[t->cells++] = c;
 }
 
@@ -57,10 +55,9 @@ void yk__table_numbers(yk_table *t, const double *x, size_t n)
 
 void yk_table_text(yk_table *t, const char *s)
 {
-    char *copy = strdup(s ? s : "");
-    if (!copy && !t->status)
-        t->status = yk_fail_memory(strlen(s ? s : ""), "a table");
-    add(t, (yk_cell){.text = copy, .number = NAN, .spread = NAN});
+    add(t, (yk_cell){.number = NAN, .spread = NAN});
+    if (!t->status && !(t->cell[t->cells - 1].text = strdup(s ? s : "")))
+        t->status = yk_fail_memory(64, "a table");
 }
 
 size_t yk_table_find(const yk_table *t, const char *title)
