@@ -130,17 +130,6 @@ static double seconds_left(const yk_observer *o, const yk_run_position *at)
     return done > before ? (yk_now() - o->began) * fmax(1.0 - done, 0.0) / (done - before) : (double)NAN;
 }
 
-/* "436 k" */
-static void shorten(double rate, char out[24])
-{
-    if (rate >= 1e6)
-        snprintf(out, 24, "%.3g M", rate / 1e6);
-    else if (rate >= 1e3)
-        snprintf(out, 24, "%.3g k", rate / 1e3);
-    else
-        snprintf(out, 24, "%.3g", rate);
-}
-
 /* The terminal leaves out the last fields if its line is too short. */
 static void show(yk_observer *o, yoke_progress p)
 {
@@ -149,15 +138,14 @@ static void show(yk_observer *o, yoke_progress p)
     const double accuracy = o->history.tested.m.test_accuracy; /* this thread sets it */
     yk_verdict verdict;
     yk_text line = {0};
-    char rate[24];
-    shorten(p.examples_per_second, rate);
+    const double rate = p.examples_per_second, prefix = rate >= 1e6 ? 1e6 : rate >= 1e3 ? 1e3 : 1.0;
     yk_text_print(&line, "step %llu", (unsigned long long)p.step);
     if (isfinite(p.epoch))
         yk_text_print(&line, "  epoch %.2f", p.epoch);
     yk_text_print(&line, "  loss %.3f", p.loss);
     if (isfinite(accuracy))
         yk_text_print(&line, "  test %.1f %%", 100.0 * accuracy);
-    yk_text_print(&line, "  %s/s", rate);
+    yk_text_print(&line, "  %.3g%s/s", rate / prefix, rate >= 1e6 ? " M" : rate >= 1e3 ? " k" : "");
     if (isfinite(p.seconds_left))
         yk_text_print(&line, "  %d:%02d left", (int)p.seconds_left / 60, (int)p.seconds_left % 60);
     if (yk__observer_verdict(o, &verdict))

@@ -14,8 +14,7 @@ struct kind {
     yk_unit unit;
     size_t offset; /* in yk_metric or yk_run_sample */
     bool eval;
-    bool error; /* 1 - the metric */
-    bool from_zero;
+    bool error;  /* 1 - the metric */
     bool always; /* even if there are many panels */
     enum { ANY, NOT_ZERO, NOT_CONSTANT } shown;
     yk_figure_kind drawn;
@@ -119,21 +118,20 @@ static const kind kinds[] = {
     {"Test loss", run_curve, YK_UNIT_PLAIN, METRIC(test_loss), .eval = true, .always = true},
     {"Validation loss", run_curve, YK_UNIT_PLAIN, METRIC(validation_loss), .eval = true, .always = true},
     {"Training loss", run_curve, YK_UNIT_PLAIN, METRIC(loss), .always = true},
-    {"Examples per second", run_curve, YK_UNIT_COUNT, METRIC(examples_per_second), .from_zero = true},
-    {"Steps per second", run_curve, YK_UNIT_COUNT, METRIC(steps_per_second), .from_zero = true},
+    {"Examples per second", run_curve, YK_UNIT_COUNT, METRIC(examples_per_second)},
+    {"Steps per second", run_curve, YK_UNIT_COUNT, METRIC(steps_per_second)},
     /* a constant learning rate is among the options */
-    {"Learning rate", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate), .from_zero = true,
+    {"Learning rate", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate), .shown = NOT_CONSTANT},
+    {"Learning rate of the network", run_curve, YK_UNIT_PLAIN, METRIC(dense_learning_rate),
      .shown = NOT_CONSTANT},
-    {"Learning rate of the network", run_curve, YK_UNIT_PLAIN, METRIC(dense_learning_rate), .from_zero = true,
+    {"Learning rate of keyed group 2", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_2),
      .shown = NOT_CONSTANT},
-    {"Learning rate of keyed group 2", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_2), .from_zero = true,
+    {"Learning rate of keyed group 3", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_3),
      .shown = NOT_CONSTANT},
-    {"Learning rate of keyed group 3", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_3), .from_zero = true,
-     .shown = NOT_CONSTANT},
-    {"Learning rate of keyed group 4", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_4), .from_zero = true,
+    {"Learning rate of keyed group 4", run_curve, YK_UNIT_PLAIN, METRIC(learning_rate_4),
      .shown = NOT_CONSTANT},
     {"Worker time by phase", run_phases, YK_UNIT_PERCENT_EXACT, .always = true, .drawn = YK_BARS},
-    {"Staleness of updates", run_staleness, YK_UNIT_PERCENT_EXACT, .from_zero = true, .drawn = YK_HISTOGRAM},
+    {"Staleness of updates", run_staleness, YK_UNIT_PERCENT_EXACT, .drawn = YK_HISTOGRAM},
 };
 
 /* Adds the curve of a group: the mean of its runs. */
@@ -182,7 +180,7 @@ static void make_panel(const yk_compare *c, const kind *k, size_t panel, yk_figu
     f->steps_or_time = k->of == run_curve;
     f->x_unit = f->steps_or_time ? YK_UNIT_PLAIN : YK_UNIT_SECONDS;
     f->y_unit = k->unit;
-    f->from_zero = k->from_zero;
+    f->from_zero = k->unit == YK_UNIT_COUNT || k->shown != ANY; /* not losses and accuracies */
     for (size_t g = 0; g < c->groups; g++) {
         const yk_config_group *group = &c->group[g];
         const yk_facts *facts = &c->facts[group->run[0]];
@@ -222,6 +220,5 @@ void yk__figures_of_runs(const yk_compare *c, yk_figures *fs)
         if (c->n > 1 || k->of != run_phases)
             make_figures(c, k, fs);
     for (const yk__resource *r = yk__resources; c->n > 1 && r < yk__resources + YK__RESOURCES; r++)
-        make_figures(
-            c, &(kind){r->title, run_resource, r->unit, r->offset, .from_zero = true, .shown = NOT_ZERO}, fs);
+        make_figures(c, &(kind){r->title, run_resource, r->unit, r->offset, .shown = NOT_ZERO}, fs);
 }

@@ -656,9 +656,9 @@ yk_status yk_runs_find(char *const *paths, size_t n, yk_run_list *out)
         char *path = realpath(paths[i], NULL);
         struct stat s;
         bool found = false;
-        const char *why = !path || stat(path, &s)  ? strerror(errno)
-                          : !S_ISDIR(s.st_mode) ? "not a directory"
-                                                : NULL;
+        const char *why = !path || stat(path, &s) ? strerror(errno)
+                          : !S_ISDIR(s.st_mode)   ? "not a directory"
+                                                  : NULL;
         if (why)
             st = yk_fail(YK_EUSAGE, "%s: %s; give a run directory (the --out of yoke train)", paths[i], why);
         else if (!(st = walk(out, path, DEPTH, &found)) && !found)

@@ -85,6 +85,8 @@ yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t capacity)
 
 static void keep(yk_trace_track *w, event e)
 {
+    if (!w)
+        return;
     if (w->seen < w->half)
         w->first[w->seen] = e;
     else
@@ -94,24 +96,18 @@ static void keep(yk_trace_track *w, event e)
 
 void yk_trace_slice(yk_trace_track *w, const char *name, uint64_t begin, uint64_t took)
 {
-    if (w)
-        keep(w, (event){.name = name, .begin = begin, .took = took, .peer = NO_PEER});
+    keep(w, (event){.name = name, .begin = begin, .took = took, .peer = NO_PEER});
 }
 
 void yk_trace_message(yk_trace_track *w, const char *name, int peer, uint64_t bytes, uint64_t begin,
                       uint64_t took)
 {
-    if (w)
-        keep(w, (event){.name = name,
-                        .begin = begin,
-                        .took = took,
-                        .peer = peer < 0 ? NO_PEER : peer,
-                        .bytes = bytes});
+    keep(w, (event){name, begin, took, peer < 0 ? NO_PEER : peer, {bytes}});
 }
 
 void yk_trace_counter(yk_trace_track *w, const char *name, uint64_t at, double value)
 {
-    if (w && isfinite(value))
+    if (isfinite(value))
         keep(w, (event){.name = name, .begin = at, .peer = COUNTER, .value = value});
 }
 
