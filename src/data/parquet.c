@@ -13,7 +13,7 @@ enum { BLOCK_ROWS = 1 << 18, MAX_BLOCKS = 4096 };
 
 typedef struct {
     yk_parquet *file;
-    size_t *column; /* [own->ncolumns] where the columns of the first file are in this one */
+    size_t *column; /* [nused] where the used columns of the first file are in this one */
 } table;
 
 typedef struct {
@@ -38,24 +38,6 @@ typedef struct {
 } parquet_reader;
 
 /* ---- files */
-
-/* Finds the columns of the first file, by name. */
-static yk_status match_columns(const yk_schema *own, table *t)
-{
-    const yk_parquet *f = t->file;
-    if (!(t->column = calloc(own->ncolumns + 1, sizeof *t->column)))
-        return yk_fail_memory(own->ncolumns * sizeof *t->column, "columns");
-    for (size_t i = 0; i < own->ncolumns; i++) {
-        size_t k = i < f->ncolumns && !strcmp(f->column[i].name, own->column[i].name) ? i : 0;
-        while (k < f->ncolumns && strcmp(f->column[k].name, own->column[i].name))
-            k++;
-        if (k == f->ncolumns)
-            return yk_fail(YK_EDATA, "%s: the column '%s' is missing; all files need the same columns",
-                           f->path, own->column[i].name);
-        t->column[i] = k;
-    }
-    return YK_OK;
-}
 
 static yk_status add_columns(yk_schema *own, const yk_parquet *f)
 {
@@ -82,8 +64,6 @@ static yk_status open_tables(parquet_source *s)
         st = yk_parquet_open(files->path[i], &s->table[i].file);
         if (!st && i == 0)
             st = add_columns(own, s->table[i].file);
-        if (!st)
-            st = match_columns(own, &s->table[i]);
     }
     return st;
 }
@@ -129,17 +109,12 @@ static yk_status parquet_reader_open(yk_reader *base)
     const block *b = r->block = &s->block[base->block];
     const table *t = &s->table[b->table];
     base->end = b->rows;
-    size_t *column = calloc(s->cells.nused + 1, sizeof *column);
     *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row, .row = b->row};
-    yk_status st =
-        column ? yk__cells_open(cells) : yk_fail_memory(s->cells.nused * sizeof *column, "columns");
-    for (size_t k = 0; k < s->cells.nused && !st; k++)
-        column[k] = t->column[s->cells.used[k]];
+    yk_status st = yk__cells_open(cells);
     if (!st)
-        st = yk_parquet_read(t->file, b->group, column, s->cells.nused, b->first, b->rows, &r->in);
+        st = yk_parquet_read(t->file, b->group, t->column, s->cells.nused, b->first, b->rows, &r->in);
     for (size_t k = 0; k < s->cells.nused && !st; k++)
         yk__cells_bind(cells, k, yk_parquet_values_of(r->in, k));
-    free(column);
     return st;
 }
 
@@ -157,20 +132,27 @@ static yk_status parquet_reader_check(const yk_reader *r)
 
 /* ---- the source */
 
-/* The columns that are used can be read in all files, and mean the same there. */
-static yk_status check_used(const parquet_source *s)
+/* Finds the columns that are used in a file, by name. They can be read, and mean the same as in the first file. */
+static yk_status match_columns(const yk__cell_table *cells, table *t)
 {
+    const yk_parquet *f = t->file;
     yk_status st = YK_OK;
-    for (size_t k = 0; k < s->cells.nused; k++) {
-        const yk_schema_column *own = &s->cells.tabular.own->column[s->cells.used[k]];
-        for (size_t i = 0; i < s->base.files.n && !st; i++) {
-            const yk_parquet *f = s->table[i].file;
-            const size_t number = s->table[i].column[s->cells.used[k]];
-            if (!(st = yk_parquet_readable(f, number)) && yk__time_differs(f->column[number].type, own->type))
-                st = yk_fail(YK_EDATA,
-                             "%s: the column '%s' has the type %s, but %s in the first file: convert it",
-                             f->path, own->name, f->column[number].type, own->type);
-        }
+    if (!(t->column = calloc(cells->nused + 1, sizeof *t->column)))
+        return yk_fail_memory(cells->nused * sizeof *t->column, "columns");
+    for (size_t i = 0; i < cells->nused && !st; i++) {
+        const size_t number = cells->used[i];
+        const yk_schema_column *own = &cells->tabular.own->column[number];
+        size_t k = number < f->ncolumns && !strcmp(f->column[number].name, own->name) ? number : 0;
+        while (k < f->ncolumns && strcmp(f->column[k].name, own->name))
+            k++;
+        if (k == f->ncolumns)
+            return yk_fail(YK_EDATA, "%s: the column '%s' is missing; all files need the same columns",
+                           f->path, own->name);
+        t->column[i] = k;
+        if (!(st = yk_parquet_readable(f, k)) && yk__time_differs(f->column[k].type, own->type))
+            st =
+                yk_fail(YK_EDATA, "%s: the column '%s' has the type %s, but %s in the first file: convert it",
+                        f->path, own->name, f->column[k].type, own->type);
     }
     return st;
 }
@@ -184,10 +166,14 @@ static yk_status parquet_open(yk_source *source)
     if ((st = yk_tabular_init(&s->cells.tabular, source)) ||
         (st = yk_files_find(spec->where, &s->base.files)) || (st = open_tables(s)) ||
         (st = yk_tabular_columns(&s->cells.tabular)) || (st = yk__cell_table_choose(&s->cells)) ||
-        (st = check_used(s)) || (st = add_blocks(s)))
+        (st = add_blocks(s)))
         return st;
-    for (size_t i = 0; i < s->base.files.n; i++)
+    for (size_t i = 0; i < s->base.files.n && !st; i++) {
         rows += s->table[i].file->rows;
+        st = match_columns(&s->cells, &s->table[i]);
+    }
+    if (st)
+        return st;
     source->examples = source->options.skip_bad || s->cells.tabular.part.on ? 0 : rows;
     return yk_tabular_finish(&s->cells.tabular, rows);
 }

@@ -305,7 +305,6 @@ yk_status yk_tabular_columns(yk_tabular *t)
             c->chosen = true;
         }
         const bool label = c->role == YK_COLUMN_LABEL;
-        t->labeled |= label;
         t->column[i] = label || c->role == YK_COLUMN_WEIGHT || yk_is_feature(c) ? c : NULL;
     }
     return s->header && !t->source->options.inspects ? yk__tabular_unique(t) : YK_OK;

@@ -37,7 +37,6 @@ typedef struct yk_tabular {
     size_t *carry;    /* [source->ncarry] columns of the file: yk_source_options.carry, in that order */
     bool carries_all; /* in the order of the file */
     bool fields;      /* rows have field numbers */
-    bool labeled;     /* the file has a label that is read */
     atomic_uint labels_seen;
     /* [schema->ncolumns] YK_SEEN_KNOWN, YK_SEEN_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
     atomic_uchar *seen;

@@ -269,7 +269,6 @@ yk_status yk__tabular_match(yk_tabular *t)
         const yk_schema_column *c = t->column[i];
         const bool label = c && c->role == YK_COLUMN_LABEL && !t->source->options.unlabeled;
         const bool weight = c && c->role == YK_COLUMN_WEIGHT && !t->source->options.unlabeled;
-        t->labeled |= label;
         const bool counts = c && yk_is_feature(c) &&
                             !(t->source->options.fit && c->role == YK_COLUMN_CATEGORICAL &&
                               t->schema->encode == YK_ENCODE_HASH);

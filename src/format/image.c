@@ -27,37 +27,19 @@
  * through the cache makes decoding a third faster. */
 #define OFF_ALIGNMENT 4
 
-typedef struct {
-    struct jpeg_decompress_struct z;
+struct yk_image_decoder {
+    struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
+    png_structp png; /* NULL: the image is a JPEG */
+    png_infop info;
     jmp_buf out;
     char text[JMSG_LENGTH_MAX];
     const uint8_t *bytes;
     size_t size, offset;
-    uint8_t *row;
-    size_t row_cap;
-} jpeg_source;
-
-typedef struct {
-    png_structp read;
-    png_infop info;
-    const uint8_t *bytes;
-    size_t size, offset;
-    jmp_buf out;
-    char text[200];
-    uint8_t *rows; /* one, or all of an interlaced image; reused for the next image */
+    uint8_t *rows; /* one, or all of an interlaced PNG; reused for the next image */
     size_t rows_cap;
-} png_source;
-
-struct yk_image_decoder {
-    jpeg_source jpeg;
-    png_source png;
     yk_resampler resampler;
-    bool is_png; /* the last image */
-    /* of the current image */
-    const yk_image_form *form;
-    uint8_t *planes;
 };
 
 /* ---- fitting an image to the form */
@@ -120,26 +102,22 @@ static yk_status check_shape(const yk_image_form *p, const yk_image_form *form)
     return YK_OK;
 }
 
-/* The decoders pass the shape, once, and then each row. A gray row is [width]; a color row is [width][4], R G B and an unused byte,
- * for vector code. */
-static yk_status begin_image(yk_image_decoder *d, const yk_image_form *shape)
+/* The decoders pass each row to the resampler. A gray row is [width]; a color row is [width][4], R G B and an unused byte, for vector
+ * code. */
+static yk_status begin_image(yk_image_decoder *d, const yk_image_form *shape, const yk_image_form *form,
+                             uint8_t *planes)
 {
-    yk_frame f = frame_of(shape, d->form);
-    return yk_resampler_begin(&d->resampler, &f, d->planes);
-}
-
-static void put_row(yk_image_decoder *d, const uint8_t *row)
-{
-    yk_resampler_row(&d->resampler, row);
+    const yk_frame f = frame_of(shape, form);
+    return yk_resampler_begin(&d->resampler, &f, planes);
 }
 
 /* ---- JPEG */
 
 static _Noreturn void jump_out_of_jpeg(j_common_ptr z)
 {
-    jpeg_source *j = z->client_data;
-    z->err->format_message(z, j->text);
-    longjmp(j->out, 1);
+    yk_image_decoder *d = z->client_data;
+    z->err->format_message(z, d->text);
+    longjmp(d->out, 1);
 }
 
 static void handle_message(j_common_ptr z, int level)
@@ -163,64 +141,60 @@ static void print_nothing(j_common_ptr z)
 
 static void limit_scans(j_common_ptr common)
 {
-    jpeg_source *j = common->client_data;
-    uint64_t scans = (uint64_t)j->z.input_scan_number;
-    if (scans > MAX_SCANS || scans * j->z.image_width * j->z.image_height > MAX_WORK) {
-        snprintf(j->text, sizeof j->text, "too many scans for a progressive JPEG of this size (at most %llu)",
+    yk_image_decoder *d = common->client_data;
+    uint64_t scans = (uint64_t)d->jpeg.input_scan_number;
+    if (scans > MAX_SCANS || scans * d->jpeg.image_width * d->jpeg.image_height > MAX_WORK) {
+        snprintf(d->text, sizeof d->text, "too many scans for a progressive JPEG of this size (at most %llu)",
                  (unsigned long long)scans - 1);
-        longjmp(j->out, 1);
+        longjmp(d->out, 1);
     }
 }
 
 /* Returns the error, and prepares the library for the next image. */
-static yk_status damaged(jpeg_source *j)
+static yk_status damaged(yk_image_decoder *d)
 {
-    if (j->errors.msg_code == JWRN_JPEG_EOF)
-        j->offset = j->size; /* libjpeg counts whole blocks of pixels */
-    else if (j->z.src)
-        j->offset = j->size - j->z.src->bytes_in_buffer;
-    bool memory = j->errors.msg_code == JERR_OUT_OF_MEMORY;
-    jpeg_abort_decompress(&j->z);
-    return memory ? yk_fail(YK_ESYSTEM, "decoding a JPEG: %s", j->text) : yk_fail(YK_EDATA, "%s", j->text);
+    if (d->errors.msg_code == JWRN_JPEG_EOF)
+        d->offset = d->size; /* libjpeg counts whole blocks of pixels */
+    else if (d->jpeg.src)
+        d->offset = d->size - d->jpeg.src->bytes_in_buffer;
+    bool memory = d->errors.msg_code == JERR_OUT_OF_MEMORY;
+    jpeg_abort_decompress(&d->jpeg);
+    return memory ? yk_fail(YK_ESYSTEM, "decoding a JPEG: %s", d->text) : yk_fail(YK_EDATA, "%s", d->text);
 }
 
-static yk_status start_jpeg(jpeg_source *j)
+static yk_status start_jpeg(yk_image_decoder *d)
 {
-    j->z.err = jpeg_std_error(&j->errors);
-    j->errors.error_exit = jump_out_of_jpeg;
-    j->errors.emit_message = handle_message;
-    j->errors.output_message = print_nothing;
-    j->z.client_data = j;
-    if (setjmp(j->out))
-        return yk_fail(YK_ESYSTEM, "libjpeg: %s", j->text);
-    jpeg_create_decompress(&j->z); /* keeps err and client_data */
-    j->z.mem->max_memory_to_use = COEF_BYTES;
-    j->progress.progress_monitor = limit_scans;
-    j->z.progress = &j->progress;
+    d->jpeg.err = jpeg_std_error(&d->errors);
+    d->errors.error_exit = jump_out_of_jpeg;
+    d->errors.emit_message = handle_message;
+    d->errors.output_message = print_nothing;
+    d->jpeg.client_data = d;
+    if (setjmp(d->out))
+        return yk_fail(YK_ESYSTEM, "libjpeg: %s", d->text);
+    jpeg_create_decompress(&d->jpeg); /* keeps err and client_data */
+    d->jpeg.mem->max_memory_to_use = COEF_BYTES;
+    d->progress.progress_monitor = limit_scans;
+    d->jpeg.progress = &d->progress;
     return YK_OK;
 }
 
-static yk_status open_jpeg(jpeg_source *j, const uint8_t *p, size_t n, yk_image_form *out)
+static yk_status open_jpeg(yk_image_decoder *d, yk_image_form *out)
 {
-    j->bytes = p;
-    j->size = n;
-    j->offset = 0;
-    j->errors.msg_code = 0;
-    jpeg_abort_decompress(&j->z); /* of which only the header was read */
-    if (setjmp(j->out))
-        return damaged(j);
-    jpeg_mem_src(&j->z, p, n);
-    jpeg_read_header(&j->z, TRUE);
-    j->offset = n - j->z.src->bytes_in_buffer;
-    *out =
-        (yk_image_form){j->z.image_height, j->z.image_width, j->z.num_components == 1 ? 1 : 3, YK_FIT_EXACT};
+    struct jpeg_decompress_struct *z = &d->jpeg;
+    d->errors.msg_code = 0;
+    jpeg_abort_decompress(z); /* of which only the header was read */
+    if (setjmp(d->out))
+        return damaged(d);
+    jpeg_mem_src(z, d->bytes, d->size);
+    jpeg_read_header(z, TRUE);
+    d->offset = d->size - z->src->bytes_in_buffer;
+    *out = (yk_image_form){z->image_height, z->image_width, z->num_components == 1 ? 1 : 3, YK_FIT_EXACT};
     return YK_OK;
 }
 
 /* Chooses the output colors; libjpeg converts most color spaces. */
-static bool choose_colors(jpeg_source *j, bool gray)
+static bool choose_colors(struct jpeg_decompress_struct *z, bool gray)
 {
-    struct jpeg_decompress_struct *z = &j->z;
     switch (z->jpeg_color_space) {
     case JCS_GRAYSCALE:
         z->out_color_space = JCS_GRAYSCALE;
@@ -252,39 +226,39 @@ static void cmyk_to_rgb(uint8_t *row, size_t width, bool inverted)
     }
 }
 
-/* After open, once. shrink: 1, 2, 4 or 8; gray: one channel is enough. */
-static yk_status decode_jpeg(jpeg_source *j, unsigned shrink, bool gray, yk_image_decoder *d)
+/* After open, once. in: the shape of the image. */
+static yk_status decode_jpeg(yk_image_decoder *d, const yk_image_form *in, const yk_image_form *form,
+                             uint8_t *planes)
 {
-    struct jpeg_decompress_struct *z = &j->z;
-    if (!choose_colors(j, gray)) {
+    struct jpeg_decompress_struct *z = &d->jpeg;
+    if (!choose_colors(z, form->channels == 1)) {
         jpeg_abort_decompress(z);
         return yk_fail(YK_EDATA,
                        "unsupported JPEG color space with %d components: neither grayscale, RGB nor CMYK",
                        z->num_components);
     }
-    if (setjmp(j->out))
-        return damaged(j);
+    if (setjmp(d->out))
+        return damaged(d);
     z->scale_num = 1;
-    z->scale_denom = shrink;
+    z->scale_denom = shrink_of(in, form);
     z->dct_method = JDCT_ISLOW; /* the only method with the same results on all platforms */
     jpeg_start_decompress(z);
-    bool cmyk = z->out_color_space == JCS_CMYK;
-    yk_image_form shape = {z->output_height, z->output_width, z->output_components == 1 ? 1 : 3,
-                           YK_FIT_EXACT};
+    const yk_image_form shape = {z->output_height, z->output_width, z->output_components == 1 ? 1 : 3,
+                                 YK_FIT_EXACT};
     size_t need = (size_t)z->output_width * (size_t)z->output_components + OFF_ALIGNMENT;
-    yk_status st = YK_RESERVE(j->row, j->row_cap, need, "a row of an image");
-    if (st || (st = begin_image(d, &shape))) {
+    yk_status st = YK_RESERVE(d->rows, d->rows_cap, need, "a row of an image");
+    if (st || (st = begin_image(d, &shape, form, planes))) {
         jpeg_abort_decompress(z);
         return st;
     }
     while (z->output_scanline < z->output_height) {
-        JSAMPROW rows[1] = {j->row + OFF_ALIGNMENT};
+        JSAMPROW rows[1] = {d->rows + OFF_ALIGNMENT};
         jpeg_read_scanlines(z, rows, 1);
-        if (cmyk)
+        if (z->out_color_space == JCS_CMYK)
             cmyk_to_rgb(rows[0], z->output_width, z->saw_Adobe_marker);
-        put_row(d, rows[0]);
+        yk_resampler_row(&d->resampler, rows[0]);
     }
-    j->offset = j->size - z->src->bytes_in_buffer;
+    d->offset = d->size - z->src->bytes_in_buffer;
     jpeg_abort_decompress(z); /* ignores what follows the last row */
     return YK_OK;
 }
@@ -293,9 +267,9 @@ static yk_status decode_jpeg(jpeg_source *j, unsigned shrink, bool gray, yk_imag
 
 static _Noreturn void jump_out_of_png(png_structp read, png_const_charp text)
 {
-    png_source *png = png_get_error_ptr(read);
-    snprintf(png->text, sizeof png->text, "%s", text);
-    longjmp(png->out, 1);
+    yk_image_decoder *d = png_get_error_ptr(read);
+    snprintf(d->text, sizeof d->text, "%s", text);
+    longjmp(d->out, 1);
 }
 
 static void ignore_warning(png_structp read, png_const_charp text)
@@ -305,80 +279,68 @@ static void ignore_warning(png_structp read, png_const_charp text)
 
 static void read_bytes(png_structp read, png_bytep to, size_t n)
 {
-    png_source *png = png_get_io_ptr(read);
-    if (n > png->size - png->offset) {
-        png->offset = png->size;
+    yk_image_decoder *d = png_get_io_ptr(read);
+    if (n > d->size - d->offset) {
+        d->offset = d->size;
         png_error(read, "the PNG file is truncated");
     }
-    memcpy(to, png->bytes + png->offset, n);
-    png->offset += n;
+    memcpy(to, d->bytes + d->offset, n);
+    d->offset += n;
 }
 
-static yk_status open_png(png_source *png, const uint8_t *p, size_t n, yk_image_form *out)
+static yk_status open_png(yk_image_decoder *d, yk_image_form *out)
 {
-    png->bytes = p;
-    png->size = n;
-    png->offset = 0;
-    png->info = NULL;
-    png->read = png_create_read_struct(PNG_LIBPNG_VER_STRING, png, jump_out_of_png, ignore_warning);
-    if (!png->read || !(png->info = png_create_info_struct(png->read)))
+    d->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, jump_out_of_png, ignore_warning);
+    if (!d->png || !(d->info = png_create_info_struct(d->png)))
         return yk_fail_memory(1024, "a PNG decoder");
-    if (setjmp(png->out))
-        return yk_fail(YK_EDATA, "%s", png->text);
-    png_structp read = png->read;
-    png_infop info = png->info;
-    png_set_read_fn(read, png, read_bytes);
-    png_set_user_limits(read, YK_IMAGE_SIDE, YK_IMAGE_SIDE);
-    png_set_chunk_malloc_max(read,
+    if (setjmp(d->out))
+        return yk_fail(YK_EDATA, "%s", d->text);
+    png_set_read_fn(d->png, d, read_bytes);
+    png_set_user_limits(d->png, YK_IMAGE_SIDE, YK_IMAGE_SIDE);
+    png_set_chunk_malloc_max(d->png,
                              (png_alloc_size_t)1 << 20); /* limits texts and profiles, which are not used */
-    png_read_info(read, info);
-    int color = png_get_color_type(read, info);
-    *out = (yk_image_form){png_get_image_height(read, info), png_get_image_width(read, info),
-                           color == PNG_COLOR_TYPE_GRAY || color == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3,
-                           YK_FIT_EXACT};
+    png_read_info(d->png, d->info);
+    const bool color = png_get_color_type(d->png, d->info) & PNG_COLOR_MASK_COLOR;
+    *out = (yk_image_form){png_get_image_height(d->png, d->info), png_get_image_width(d->png, d->info),
+                           color ? 3 : 1, YK_FIT_EXACT};
     return YK_OK;
 }
 
-static yk_status decode_png(png_source *png, yk_image_decoder *d)
+static yk_status decode_png(yk_image_decoder *d, const yk_image_form *in, const yk_image_form *form,
+                            uint8_t *planes)
 {
-    png_structp read = png->read;
-    png_infop info = png->info;
-    if (setjmp(png->out))
-        return yk_fail(YK_EDATA, "%s", png->text);
-    png_set_expand(read);
-    png_set_scale_16(read);
-    png_set_strip_alpha(read);
-    size_t lanes = png_get_color_type(read, info) & PNG_COLOR_MASK_COLOR ? 4 : 1;
+    if (setjmp(d->out))
+        return yk_fail(YK_EDATA, "%s", d->text);
+    png_set_expand(d->png);
+    png_set_scale_16(d->png);
+    png_set_strip_alpha(d->png);
+    const size_t lanes = in->channels == 3 ? 4 : 1;
     if (lanes == 4)
-        png_set_filler(read, 0xff, PNG_FILLER_AFTER);
-    int passes = png_set_interlace_handling(read);
-    png_read_update_info(read, info);
-    yk_image_form shape = {png_get_image_height(read, info), png_get_image_width(read, info),
-                           lanes == 4 ? 3 : 1, YK_FIT_EXACT};
-    size_t stride = png_get_rowbytes(read, info);
-    if (stride != shape.width * lanes)
+        png_set_filler(d->png, 0xff, PNG_FILLER_AFTER);
+    const int passes = png_set_interlace_handling(d->png);
+    png_read_update_info(d->png, d->info);
+    const size_t stride = png_get_rowbytes(d->png, d->info), rows = passes > 1 ? in->height : 1;
+    if (stride != in->width * lanes)
         return yk_fail(YK_EDATA, "unsupported PNG layout: %d channels, %zu bytes per row",
-                       png_get_channels(read, info), stride);
-    size_t rows = passes > 1 ? shape.height : 1;
-    if (YK_RESERVE(png->rows, png->rows_cap, rows * stride, "the rows of a PNG"))
-        return YK_ESYSTEM;
-    yk_status st = begin_image(d, &shape);
-    if (st)
+                       png_get_channels(d->png, d->info), stride);
+    yk_status st = YK_RESERVE(d->rows, d->rows_cap, rows * stride, "the rows of a PNG");
+    if (st || (st = begin_image(d, in, form, planes)))
         return st;
-    memset(png->rows, 0, rows * stride);
+    memset(d->rows, 0, rows * stride);
     for (int pass = 0; pass < passes; pass++) /* each pass sets more pixels of the same rows */
-        for (size_t y = 0; y < shape.height; y++) {
-            uint8_t *row = png->rows + (passes > 1 ? y * stride : 0);
-            png_read_row(read, row, NULL);
+        for (size_t y = 0; y < in->height; y++) {
+            uint8_t *row = d->rows + (passes > 1 ? y * stride : 0);
+            png_read_row(d->png, row, NULL);
             if (pass == passes - 1)
-                put_row(d, row);
+                yk_resampler_row(&d->resampler, row);
         }
     return YK_OK;
 }
 
-static void close_png(png_source *png)
+static void close_png(yk_image_decoder *d)
 {
-    png_destroy_read_struct(&png->read, &png->info, NULL);
+    if (d->png)
+        png_destroy_read_struct(&d->png, &d->info, NULL); /* sets them to NULL */
 }
 
 /* ---- all images */
@@ -388,7 +350,7 @@ yk_status yk_image_decoder_create(yk_image_decoder **out)
     yk_image_decoder *d = calloc(1, sizeof *d);
     if (!d)
         return yk_fail_memory(sizeof *d, "an image decoder");
-    const yk_status st = start_jpeg(&d->jpeg);
+    const yk_status st = start_jpeg(d);
     if (st)
         yk_image_decoder_free(d);
     else
@@ -400,41 +362,36 @@ void yk_image_decoder_free(yk_image_decoder *d)
 {
     if (!d)
         return;
-    jpeg_destroy_decompress(&d->jpeg.z);
-    free(d->jpeg.row);
+    jpeg_destroy_decompress(&d->jpeg);
     yk_resampler_fini(&d->resampler);
-    free(d->png.rows);
+    free(d->rows);
     free(d);
 }
 
 size_t yk_image_offset(const yk_image_decoder *d)
 {
-    return d->is_png ? d->png.offset : d->jpeg.offset;
+    return d->offset;
 }
 
-/* Reads the header; after YK_OK a PNG must be closed. */
+/* Reads the header. A PNG must be closed, even after a failure. */
 static yk_status open_image(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
                             yk_image_form *out)
 {
     static const uint8_t jpeg[] = {0xff, 0xd8, 0xff}, png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-    d->is_png = n < sizeof jpeg || memcmp(p, jpeg, sizeof jpeg);
-    if (d->is_png && (n < sizeof png || memcmp(p, png, sizeof png))) {
-        d->png.offset = 0; /* nothing was read */
+    const bool is_jpeg = n >= sizeof jpeg && !memcmp(p, jpeg, sizeof jpeg);
+    d->bytes = p;
+    d->size = n;
+    d->offset = 0;
+    if (!is_jpeg && (n < sizeof png || memcmp(p, png, sizeof png)))
         return yk_fail(YK_EDATA, n ? "neither a JPEG nor a PNG image" : "an empty image");
-    }
-    yk_status st = d->is_png ? open_png(&d->png, p, n, out) : open_jpeg(&d->jpeg, p, n, out);
-    if (!st)
-        st = check_shape(out, form);
-    if (st && d->is_png)
-        close_png(&d->png);
-    return st;
+    const yk_status st = is_jpeg ? open_jpeg(d, out) : open_png(d, out);
+    return st ? st : check_shape(out, form);
 }
 
 yk_status yk_image_measure(yk_image_decoder *d, const uint8_t *p, size_t n, yk_image_form *out)
 {
-    yk_status st = open_image(d, p, n, NULL, out);
-    if (!st && d->is_png)
-        close_png(&d->png);
+    const yk_status st = open_image(d, p, n, NULL, out);
+    close_png(d);
     return st;
 }
 
@@ -443,13 +400,8 @@ yk_status yk_image_decode(yk_image_decoder *d, const uint8_t *p, size_t n, const
 {
     yk_image_form shape;
     yk_status st = open_image(d, p, n, form, &shape);
-    if (st)
-        return st;
-    d->form = form;
-    d->planes = planes;
-    if (!d->is_png)
-        return decode_jpeg(&d->jpeg, shrink_of(&shape, form), form->channels == 1, d);
-    st = decode_png(&d->png, d);
-    close_png(&d->png);
+    if (!st)
+        st = (d->png ? decode_png : decode_jpeg)(d, &shape, form, planes);
+    close_png(d);
     return st;
 }
