@@ -26,7 +26,7 @@ yk_status yk__cell_table_choose(yk__cell_table *t)
         return yk_fail_memory(tabular->own->ncolumns * sizeof *t->used, "columns");
     for (size_t i = 0; i < tabular->own->ncolumns; i++) {
         const yk_schema_column *c = tabular->column[i];
-        bool used = (c && !(t->labels && c->role == YK_COLUMN_LABEL)) || i == split_by;
+        bool used = (c && !(t->given && t->given->label && c->role == YK_COLUMN_LABEL)) || i == split_by;
         for (size_t k = 0; k < tabular->source->ncarry && !used; k++)
             used = tabular->carry[k] == i;
         if (i == split_by)
@@ -158,12 +158,13 @@ static size_t add_cells(yk__cells *c, yk_row *w, size_t i)
     for (size_t k = 0; k < c->count[YK__CELL_OTHER]; k++)
         if (!add_other(w, &t->tabular, &c->cell[other[k]], i))
             return other[k];
-    if (t->labels)
-        w->of.label = t->labels[c->row + i];
-    if (t->weights)
-        w->of.weight = t->weights[c->row + i];
-    if (t->targets)
-        w->of.target = t->targets[c->row + i];
+    const yk_rows *given = t->given;
+    if (given && given->label)
+        w->of.label = given->label[c->row + i];
+    if (given && given->weight)
+        w->of.weight = given->weight[c->row + i];
+    if (given && given->target)
+        w->of.target = given->target[c->row + i];
     return t->nused;
 }
 

@@ -24,9 +24,8 @@ typedef struct {
     size_t split_by;     /* tabular.split_by, as an index in `used` */
     double *missing;     /* [nmissing] numbers that mean "missing" */
     size_t nmissing;
-    /* [rows] of the caller, instead of columns; NULL: none */
-    const int32_t *labels;
-    const float *weights, *targets;
+    const yk_rows
+        *given; /* labels, weights and targets of the caller, instead of columns; each may be NULL */
 } yk__cell_table;
 
 /* How values become features: numbers of a numeric column, categories that are texts, anything else. */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- totals, for all formats */
 
@@ -235,8 +234,8 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
     free(schema);
     if (st)
         return st;
-    struct stat file;
-    out->bytes = stat(path, &file) ? 0 : (uint64_t)file.st_size;
+    yk__cache_layout(path, &shape);
+    out->bytes = shape.header.file_size;
     return YK_OK;
 }
 

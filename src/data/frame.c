@@ -22,6 +22,7 @@ struct yk_frame {
     batch *batch;
     uint64_t rows;
     yoke_arrow options; /* without its stream and texts */
+    yk_rows given;      /* its labels, weights and targets */
     atomic_flag read;   /* once: a reader was opened */
     char *spec, *label;
     yk__names classes;
@@ -100,11 +101,7 @@ static yk_status check_labels(const yk_frame *f)
         return yk_fail(YK_EUSAGE, "frame: %zu labels or weights, but %llu rows", o->rows,
                        (unsigned long long)f->rows);
     uint32_t classes = o->classes;
-    const yk_rows given = {.n = o->rows,
-                           .label = (int32_t *)o->labels,
-                           .weight = (float *)o->weights,
-                           .target = (float *)o->targets};
-    const yk_status st = yk_memory_check_labels(&given, &classes);
+    const yk_status st = yk_memory_check_labels(&f->given, &classes);
     return st ? yk_fail(st, "frame: %s", yk_error()) : YK_OK;
 }
 
@@ -116,6 +113,10 @@ static yk_status take_options(yk_frame *f, const yoke_arrow *o)
                   o->options ? o->options : "");
     f->spec = yk_text_take(&spec);
     f->options = *o;
+    f->given = (yk_rows){.n = o->rows,
+                         .label = (int32_t *)o->labels,
+                         .weight = (float *)o->weights,
+                         .target = (float *)o->targets};
     f->label = strdup(o->label ? o->label : "label");
     for (size_t i = 0; i < o->classes && o->class_names && !st; i++)
         st = yk__names_add(&f->classes, o->class_names[i], strlen(o->class_names[i]));
@@ -353,9 +354,7 @@ static yk_status frame_open(yk_source *source)
     t->own->header = true;
     if (f->options.labels)
         st = add_label(f, t->own, source->options.schema, spec);
-    s->table.labels = f->options.labels;
-    s->table.weights = f->options.weights;
-    s->table.targets = f->options.targets;
+    s->table.given = &f->given;
     if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table)) || (st = check_used(s)))
         return st;
     source->once = f->options.stream_once;

@@ -213,15 +213,6 @@ static yk_status count_sparse(pass *w, const yk_rows *rows)
 
 /* ---- the columns of a table: sources that were opened with carry "*" have the texts of all cells */
 
-static yk_status begin_table(size_t n, yk_inspection *out)
-{
-    if (!(out->table = calloc(n + 1, sizeof *out->table)))
-        return yk_fail_memory(n * sizeof *out->table, "columns");
-    for (; out->ntable < n; out->ntable++)
-        out->table[out->ntable].type = "integer"; /* until a value is not */
-    return YK_OK;
-}
-
 /* A value that is new: counts it, and keeps the first ones. */
 static yk_status add_value(yk_inspected_column *c, const char *text, size_t n)
 {
@@ -257,16 +248,6 @@ static yk_status count_cells(const yk_schema *s, const yk_reader *r, size_t rows
             st = add_value(c, text, n);
         }
     return st;
-}
-
-static void free_table(yk_inspection *i)
-{
-    for (size_t k = 0; k < i->ntable; k++) {
-        yk_free(i->table[k].seen.slot);
-        for (size_t e = 0; e < YK_INSPECT_EXAMPLES; e++)
-            free(i->table[k].example[e]);
-    }
-    free(i->table);
 }
 
 /* ---- the pass */
@@ -339,8 +320,11 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     *out = (yk_inspection){.source = s, .split = split};
     pass w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
-    if (!st && s->schema && s->ncarry)
-        st = begin_table(s->schema->ncolumns, out);
+    const size_t columns = s->schema && s->ncarry ? s->schema->ncolumns : 0;
+    if (!st && columns && !(out->table = calloc(columns, sizeof *out->table)))
+        st = yk_fail_memory(columns * sizeof *out->table, "columns");
+    for (; !st && out->ntable < columns; out->ntable++)
+        out->table[out->ntable].type = "integer"; /* until a value is not */
     if (!st && s->ops->verify) {
         st = s->ops->verify(s);
         out->verified = !st;
@@ -362,6 +346,11 @@ void yk_inspection_fini(yk_inspection *i)
     free(i->class_count);
     yk_distribution_fini(&i->histogram);
     yk_rows_fini(&i->first);
-    free_table(i);
+    for (size_t k = 0; k < i->ntable; k++) {
+        yk_free(i->table[k].seen.slot);
+        for (size_t e = 0; e < YK_INSPECT_EXAMPLES; e++)
+            free(i->table[k].example[e]);
+    }
+    free(i->table);
     *i = (yk_inspection){0};
 }

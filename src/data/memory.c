@@ -81,14 +81,6 @@ static inline uint32_t is_not_finite(float x)
     return (bits & 0x7f800000u) == 0x7f800000u;
 }
 
-static bool all_finite(const float *x, size_t n)
-{
-    uint32_t bad = 0;
-    for (size_t i = 0; i < n; i++)
-        bad |= is_not_finite(x[i]);
-    return !bad;
-}
-
 /* What one thread finds in its rows. */
 typedef struct {
     _Alignas(YK_ALIGN) size_t falls; /* entries of a row that are not larger than the one before */
@@ -104,20 +96,27 @@ typedef struct {
 /* Entries first to end - 1. The loops have no branches, so that the compiler makes vector code of them. */
 static void scan_entries(const yk_rows *rows, size_t first, size_t end, scan *s)
 {
-    const uint32_t *index = rows->index; /* NULL: keys */
+    const uint32_t *index = rows->index; /* NULL: keys, or dense rows */
+    const float *value = rows->f32 ? rows->f32 : rows->value;
     uint32_t largest = index && first < end ? index[first] : 0, falls = 0, other = 0, bad = 0;
     for (size_t e = first + 1; index && e < end; e++) {
         largest = index[e] > largest ? index[e] : largest;
         falls += index[e] <= index[e - 1];
     }
-    for (size_t e = first; rows->value && e < end; e++)
-        other |= rows->value[e] != 1.0f;
+    for (size_t e = first; value && e < end; e++)
+        other |= value[e] != 1.0f;
     for (size_t e = first; other && e < end; e++)
-        bad |= is_not_finite(rows->value[e]);
+        bad |= is_not_finite(value[e]);
     s->falls += falls;
     s->largest = largest > s->largest ? largest : s->largest;
     s->other |= other;
     s->bad |= bad;
+}
+
+/* Where row r begins. */
+static size_t entry_of(const yk_rows *rows, size_t r)
+{
+    return rows->start ? (size_t)rows->start[r] : r * rows->dim;
 }
 
 static yk_status scan_part(void *context, int me)
@@ -130,7 +129,7 @@ static yk_status scan_part(void *context, int me)
     scan s = {0};
     for (size_t first = rows->n * (size_t)me / (size_t)j->threads; first < end; first += BLOCK) {
         const size_t last = first + BLOCK < end ? first + BLOCK : end;
-        scan_entries(rows, (size_t)start[first], (size_t)start[last], &s);
+        scan_entries(rows, entry_of(rows, first), entry_of(rows, last), &s);
         for (size_t r = first + 1; rows->index && r < last; r++) /* the first entry of a row may be smaller */
             if (start[r] > start[first] && start[r] < start[r + 1])
                 s.falls -= rows->index[start[r]] <= rows->index[start[r] - 1];
@@ -143,7 +142,7 @@ static yk_status scan_rows(const yk_rows *rows, scan *out)
 {
     enum { MIN_ENTRIES = 1 << 20 };
     scan part[YK_MAX_THREADS];
-    scan_job job = {rows, part, yk_cores_for((size_t)rows->start[rows->n] / MIN_ENTRIES + 1)};
+    scan_job job = {rows, part, yk_cores_for(entry_of(rows, rows->n) / MIN_ENTRIES + 1)};
     const yk_status st = yk_team_once(job.threads, scan_part, &job);
     *out = (scan){0};
     for (int i = 0; !st && i < job.threads; i++) {
@@ -185,14 +184,13 @@ yk_status yk_memory_check_block(yk_rows *rows, size_t first)
 
 static yk_status check_dense(const yk_rows *rows)
 {
-    const size_t n = rows->n * rows->dim;
-    if (all_finite(rows->f32, n))
-        return YK_OK;
-    for (size_t i = 0; i < n; i++)
+    scan found;
+    yk_status st = scan_rows(rows, &found);
+    for (size_t i = 0; !st && found.bad && i < rows->n * rows->dim; i++)
         if (!isfinite(rows->f32[i]))
-            return yk_fail(YK_EDATA, "row %zu: the value in column %zu is NaN or infinite", i / rows->dim,
-                           i % rows->dim);
-    return YK_OK;
+            st = yk_fail(YK_EDATA, "row %zu: the value in column %zu is NaN or infinite", i / rows->dim,
+                         i % rows->dim);
+    return st;
 }
 
 yk_status yk_memory_check(yk_memory_data *m)

@@ -12,8 +12,7 @@ void yk_positions_init(yk_positions *p, size_t expected)
 
 void yk_positions_fini(yk_positions *p)
 {
-    yk_free(p->lowest);
-    yk_free(p->highest);
+    yk_free(p->range);
     yk_mutex_destroy(&p->lock);
 }
 
@@ -22,8 +21,8 @@ static bool is_known(const yk_positions *p, const uint32_t *index, size_t n)
 {
     bool inside = n && n == atomic_load_explicit(&p->n, memory_order_acquire);
     for (size_t i = 0; inside && i < n; i++)
-        inside = index[i] >= atomic_load_explicit(&p->lowest[i], memory_order_relaxed) &&
-                 index[i] <= atomic_load_explicit(&p->highest[i], memory_order_relaxed);
+        inside = index[i] >= atomic_load_explicit(&p->range[i].low, memory_order_relaxed) &&
+                 index[i] <= atomic_load_explicit(&p->range[i].high, memory_order_relaxed);
     return inside;
 }
 
@@ -33,13 +32,10 @@ static yk_status begin(yk_positions *p, size_t n)
     n = p->expected ? p->expected : n;
     if (n == 0 || n > MAX_FIELDS)
         return yk_fail(YK_EDATA, "a row has %zu entries; it must have 1 to %d", n, MAX_FIELDS);
-    if ((!p->lowest && !(p->lowest = yk_alloc(n, sizeof *p->lowest, "fields"))) ||
-        (!p->highest && !(p->highest = yk_alloc(n, sizeof *p->highest, "fields"))))
+    if (!(p->range = yk_alloc(n, sizeof *p->range, "fields"))) /* zeros */
         return YK_ESYSTEM;
-    for (size_t i = 0; i < n; i++) {
-        atomic_init(&p->lowest[i], UINT32_MAX);
-        atomic_init(&p->highest[i], 0);
-    }
+    for (size_t i = 0; i < n; i++)
+        atomic_init(&p->range[i].low, UINT32_MAX);
     atomic_store_explicit(&p->n, n, memory_order_release);
     return YK_OK;
 }
@@ -55,7 +51,8 @@ static yk_status extend(yk_positions *p, const uint32_t *index, size_t n)
         return yk_fail(YK_EDATA, "a row has %zu entr%s%s %zu", n, n == 1 ? "y" : "ies",
                        p->expected ? " instead of" : ", but rows before it have", want);
     for (size_t i = 0; i < n; i++) {
-        const bool low = i && index[i] <= p->highest[i - 1], high = i + 1 < n && index[i] >= p->lowest[i + 1];
+        const bool low = i && index[i] <= p->range[i - 1].high,
+                   high = i + 1 < n && index[i] >= p->range[i + 1].low;
         if (low || high || (i && index[i] == index[i - 1]))
             return yk_fail(YK_EDATA,
                            "index %u (counted from 0) is at position %zu of one row, but in the range of "
@@ -63,10 +60,10 @@ static yk_status extend(yk_positions *p, const uint32_t *index, size_t n)
                            index[i], i + 1, low ? i : i + 2);
     }
     for (size_t i = 0; i < n; i++) {
-        if (index[i] < p->lowest[i])
-            atomic_store_explicit(&p->lowest[i], index[i], memory_order_relaxed);
-        if (index[i] > p->highest[i])
-            atomic_store_explicit(&p->highest[i], index[i], memory_order_relaxed);
+        if (index[i] < p->range[i].low)
+            atomic_store_explicit(&p->range[i].low, index[i], memory_order_relaxed);
+        if (index[i] > p->range[i].high)
+            atomic_store_explicit(&p->range[i].high, index[i], memory_order_relaxed);
     }
     return YK_OK;
 }

@@ -22,11 +22,12 @@
 #include "core/rows.h"
 
 typedef struct {
-    yk_mutex lock;                 /* held for changes */
-    atomic_size_t n;               /* entries per row; 0: no row yet */
-    size_t expected;               /* the same, if it is known in advance; else 0 */
-    atomic_uint_least32_t *lowest; /* [n] the range of each position so far; owned */
-    atomic_uint_least32_t *highest;
+    yk_mutex lock;   /* held for changes */
+    atomic_size_t n; /* entries per row; 0: no row yet */
+    size_t expected; /* the same, if it is known in advance; else 0 */
+    struct yk__position_range {
+        atomic_uint_least32_t low, high;
+    } * range; /* [n] of each position so far; owned */
 } yk_positions;
 
 void yk_positions_init(yk_positions *p, size_t expected);

@@ -93,17 +93,9 @@ const char *yoke_model_class(const yoke_model *m, size_t i)
 
 char *yoke_model_torch(const yoke_model *m)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *to = open_memstream(&text, &size);
-    if (!to)
-        return NULL;
-    yk_model_torch(trained(m)->model, to);
-    if (fclose(to)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    yk_text t = {0};
+    yk_model_torch(trained(m)->model, &t);
+    return yk_text_take(&t);
 }
 
 void yoke_model_free(yoke_model *m)

@@ -60,6 +60,6 @@ void yk__branches_init(const yk_model *m, int group, float *params, uint64_t see
 
 /* branches_describe.c: --dry-run, and the model as PyTorch source. */
 int yk__branches_describe(const yk_model *m, size_t max_batch, yk_layer_line *out);
-void yk__branches_torch(const yk_model *m, FILE *to);
+void yk__branches_torch(const yk_model *m, yk_text *to);
 
 #endif

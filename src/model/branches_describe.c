@@ -44,51 +44,51 @@ int yk__branches_describe(const yk_model *model, size_t max_batch, yk_layer_line
     return n;
 }
 
-static void torch_network(const yk__branches *m, FILE *to)
+static void torch_network(const yk__branches *m, yk_text *to)
 {
-    fprintf(to, "        self.network = nn.Sequential(\n");
+    yk_text_print(to, "        self.network = nn.Sequential(\n");
     for (int i = 0; i < m->net->nlayers; i++) {
-        fprintf(to, "            ");
+        yk_text_print(to, "            ");
         yk__layer_torch(&m->net->layer[i], to);
-        fprintf(to, ",\n");
+        yk_text_print(to, ",\n");
     }
-    fprintf(to, "        )\n");
+    yk_text_print(to, "        )\n");
 }
 
-void yk__branches_torch(const yk_model *model, FILE *to)
+void yk__branches_torch(const yk_model *model, yk_text *to)
 {
     const yk__branches *m = (const yk__branches *)model;
     const bool bias = model->bias_key != UINT32_MAX;
-    fprintf(
+    yk_text_print(
         to,
         "import torch\nfrom torch import nn\n\n\n# input: key, value and field, [N, E] each; unused entries "
         "have value 0. Output: the log-odds, [N]\nclass Model(nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n");
     if (m->linear)
-        fprintf(to, "        self.linear = nn.Linear(%zu, 1, bias=%s)\n", model->shape.dim,
-                bias ? "True" : "False");
+        yk_text_print(to, "        self.linear = nn.Linear(%zu, 1, bias=%s)\n", model->shape.dim,
+                      bias ? "True" : "False");
     for (int i = 0; i < m->ntables; i++)
-        fprintf(to, "        self.%s = nn.Embedding(%zu, %u)\n", m->table[i].name, model->shape.dim,
-                m->table[i].width);
+        yk_text_print(to, "        self.%s = nn.Embedding(%zu, %u)\n", m->table[i].name, model->shape.dim,
+                      m->table[i].width);
     if (m->net)
         torch_network(m, to);
-    fprintf(to, "\n    def forward(self, key, value, field):\n        z = torch.zeros(key.shape[0])\n");
+    yk_text_print(to, "\n    def forward(self, key, value, field):\n        z = torch.zeros(key.shape[0])\n");
     if (m->linear)
-        fprintf(to, "        z = z + (self.linear.weight[0][key] * value).sum(1)%s\n",
-                bias ? " + self.linear.bias" : "");
+        yk_text_print(to, "        z = z + (self.linear.weight[0][key] * value).sum(1)%s\n",
+                      bias ? " + self.linear.bias" : "");
     for (int i = 0; i < m->nfm; i++)
-        fprintf(to,
-                "        x = self.%s(key) * value.unsqueeze(2)\n"
-                "        z = z + 0.5 * (x.sum(1) ** 2 - (x ** 2).sum(1)).sum(1)\n",
-                m->table[m->fm[i]].name);
+        yk_text_print(to,
+                      "        x = self.%s(key) * value.unsqueeze(2)\n"
+                      "        z = z + 0.5 * (x.sum(1) ** 2 - (x ** 2).sum(1)).sum(1)\n",
+                      m->table[m->fm[i]].name);
     if (m->net) {
         const yk__vectors *t = &m->table[m->embed];
-        fprintf(to,
-                "        x = self.%s(key) * value.unsqueeze(2)\n"
-                "        e = torch.zeros(key.shape[0], %zu, %u)\n"
-                "        e = e.scatter_add(1, field.unsqueeze(2).expand(-1, -1, %u), x)\n"
-                "        z = z + self.network(e.flatten(1)).squeeze(1)\n",
-                t->name, m->fields, t->width, t->width);
+        yk_text_print(to,
+                      "        x = self.%s(key) * value.unsqueeze(2)\n"
+                      "        e = torch.zeros(key.shape[0], %zu, %u)\n"
+                      "        e = e.scatter_add(1, field.unsqueeze(2).expand(-1, -1, %u), x)\n"
+                      "        z = z + self.network(e.flatten(1)).squeeze(1)\n",
+                      t->name, m->fields, t->width, t->width);
     }
-    fprintf(to, "        return z\n\n\nmodel = Model()\n");
+    yk_text_print(to, "        return z\n\n\nmodel = Model()\n");
 }

@@ -10,13 +10,9 @@ struct yk__key_part {
     _Alignas(YK_ALIGN) size_t begin, end; /* its rows */
     /* Their entries, by owner: those of row begin + i with owner o are start[o][i] .. start[o][i + 1] - 1. A thread that is
      * alone has no copies: start[0][i] is the number of entries before row i. */
-    uint64_t *start; /* [used][rows + 1] */
-    uint32_t *index;
-    float *value;    /* if the rows have values */
-    uint16_t *field; /* if the rows have fields */
-    size_t start_cap, index_cap, value_cap, field_cap;
-    yk_merger keys; /* that it owns */
-    uint32_t *slot; /* [entries with these keys] the index in keys.key[] */
+    yk_rows entries; /* start: [used][rows + 1] */
+    yk_merger keys;  /* that it owns */
+    uint32_t *slot;  /* [entries with these keys] the index in keys.key[] */
     size_t slot_cap;
     size_t first; /* keys of the owners before it */
     yk_status sorted, found;
@@ -39,10 +35,7 @@ void yk__key_parts_fini(yk__key_parts *p)
 {
     for (int i = 0; p->part && i < p->threads; i++) {
         yk__key_part *own = &p->part[i];
-        free(own->start);
-        free(own->index);
-        free(own->value);
-        free(own->field);
+        yk_rows_fini(&own->entries);
         free(own->slot);
         yk_merger_fini(&own->keys);
     }
@@ -67,26 +60,35 @@ static size_t owner_of(uint32_t key, int owners)
     return (size_t)((uint64_t)(key * 0x9e3779b1u) * (uint32_t)owners >> 32);
 }
 
+static yk_status reserve_values(yk__key_part *own, const yk_rows *rows, size_t entries)
+{
+    yk_rows *to = &own->entries;
+    return (rows->value && YK_RESERVE(to->value, to->cap[YK_ROWS_VALUE], entries + 1, what)) ||
+                   (rows->field && YK_RESERVE(to->field, to->cap[YK_ROWS_FIELD], entries + 1, what))
+               ? YK_ESYSTEM
+               : YK_OK;
+}
+
 /* Counts the entries of the rows, and reserves memory for them. */
 static yk_status reserve(yk__key_part *own, const yk_rows *rows, const uint32_t *pick, int owners)
 {
     enum { LINE = 16 }; /* keys in a cache line */
+    yk_rows *to = &own->entries;
     const size_t n = own->end - own->begin;
     size_t entries = 0;
-    if (YK_RESERVE(own->start, own->start_cap, (size_t)owners * (n + 1), what))
+    if (YK_RESERVE(to->start, to->cap[YK_ROWS_START], (size_t)owners * (n + 1), what))
         return YK_ESYSTEM;
     for (size_t i = 0; i < n; i++) {
-        own->start[i] = entries;
+        to->start[i] = entries;
         entries += yk_rows_entries(rows, pick[i]);
         for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e += LINE)
             __builtin_prefetch(rows->index + e);
     }
-    own->start[n] = entries;
-    return owners > 1 && (YK_RESERVE(own->index, own->index_cap, entries + 1, what) ||
-                          (rows->value && YK_RESERVE(own->value, own->value_cap, entries + 1, what)) ||
-                          (rows->field && YK_RESERVE(own->field, own->field_cap, entries + 1, what)))
-               ? YK_ESYSTEM
-               : YK_OK;
+    to->start[n] = entries;
+    if (owners == 1)
+        return YK_OK;
+    yk_status st = YK_RESERVE(to->index, to->cap[YK_ROWS_INDEX], entries + 1, what);
+    return st ? st : reserve_values(own, rows, entries);
 }
 
 /* A stable counting sort. */
@@ -94,13 +96,14 @@ void yk__key_parts_sort(yk__key_parts *p, int me)
 {
     yk__key_part *own = &p->part[me];
     const yk_rows *rows = p->batch->rows;
+    yk_rows *const to = &own->entries;
     yk__key_parts_rows(p, me, &own->begin, &own->end);
     const uint32_t *pick = p->batch->pick + own->begin;
     const size_t n = own->end - own->begin, owners = (size_t)p->used;
     if ((own->sorted = reserve(own, rows, pick, p->used)) || owners == 1)
         return;
     uint64_t *const next =
-        own->start + n; /* [owner * (n + 1)]: its number of entries, then where its next one is */
+        to->start + n; /* [owner * (n + 1)]: its number of entries, then where its next one is */
     for (size_t o = 0; o < owners; o++)
         next[o * (n + 1)] = 0;
     for (size_t i = 0; i < n; i++)
@@ -113,14 +116,14 @@ void yk__key_parts_sort(yk__key_parts *p, int me)
     }
     for (size_t i = 0; i < n; i++) {
         for (size_t o = 0; o < owners; o++)
-            own->start[o * (n + 1) + i] = next[o * (n + 1)];
+            to->start[o * (n + 1) + i] = next[o * (n + 1)];
         for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++) {
-            const uint64_t to = next[owner_of(rows->index[e], p->used) * (n + 1)]++;
-            own->index[to] = rows->index[e];
+            const uint64_t at = next[owner_of(rows->index[e], p->used) * (n + 1)]++;
+            to->index[at] = rows->index[e];
             if (rows->value)
-                own->value[to] = rows->value[e];
+                to->value[at] = rows->value[e];
             if (rows->field)
-                own->field[to] = rows->field[e];
+                to->field[at] = rows->field[e];
         }
     }
 }
@@ -128,7 +131,7 @@ void yk__key_parts_sort(yk__key_parts *p, int me)
 /* Where the entries of an owner begin, for each row of a part; last: where they end. */
 static const uint64_t *start_of(const yk__key_part *part, int owner)
 {
-    return part->start + (size_t)owner * (part->end - part->begin + 1);
+    return part->entries.start + (size_t)owner * (part->end - part->begin + 1);
 }
 
 static size_t entries_of(const yk__key_part *part, int owner)
@@ -151,13 +154,13 @@ static yk_status find(const yk__key_parts *p, int me)
     uint32_t *slot = own->slot;
     for (int i = 0; p->used > 1 && i < p->used; i++) {
         const yk__key_part *part = &p->part[i];
-        yk_merger_slots(&own->keys, part->index + start_of(part, me)[0], entries_of(part, me), slot);
+        yk_merger_slots(&own->keys, part->entries.index + start_of(part, me)[0], entries_of(part, me), slot);
         slot += entries_of(part, me);
     }
     const yk_batch *b = p->batch;
     for (size_t i = 0; p->used == 1 && i < b->n; i++)
         yk_merger_slots(&own->keys, b->rows->index + b->rows->start[b->pick[i]],
-                        yk_rows_entries(b->rows, b->pick[i]), slot + own->start[i]);
+                        yk_rows_entries(b->rows, b->pick[i]), slot + own->entries.start[i]);
     return YK_OK;
 }
 
@@ -184,6 +187,17 @@ const yk_merger *yk__key_parts_own(const yk__key_parts *p, int me, size_t *first
     return &p->part[me].keys;
 }
 
+/* The sorted entries of one owner, from an array of their keys; `rows`: those of the batch. */
+static yk_rows rows_of(const yk__key_part *part, const yk_rows *rows, const uint64_t *start, uint32_t *index)
+{
+    return (yk_rows){.kind = YK_ROWS_SPARSE,
+                     .n = part->end - part->begin,
+                     .start = (uint64_t *)start,
+                     .index = index,
+                     .value = rows->value ? part->entries.value : NULL,
+                     .field = rows->field ? part->entries.field : NULL};
+}
+
 void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end,
                         void (*add)(void *context, const yk__key_share *s), void *context)
 {
@@ -193,12 +207,7 @@ void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end
         const yk__key_part *part = &p->part[i];
         const uint64_t *start = start_of(part, me);
         const size_t from = begin > part->begin ? begin : part->begin, to = end < part->end ? end : part->end;
-        const yk_rows sorted = {.kind = YK_ROWS_SPARSE,
-                                .n = part->end - part->begin,
-                                .start = (uint64_t *)start,
-                                .index = part->index,
-                                .value = b->rows->value ? part->value : NULL,
-                                .field = b->rows->field ? part->field : NULL};
+        const yk_rows sorted = rows_of(part, b->rows, start, part->entries.index);
         if (from < to) {
             const size_t row = from - part->begin;
             yk__key_share s = {.batch = *b, .row = from - begin, .slot = slot + (start[row] - start[0])};
@@ -215,26 +224,21 @@ void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end
 yk_status yk__key_parts_renumber(yk__key_parts *p)
 {
     yk__key_part *own = &p->part[0];
+    yk_rows *const to = &own->entries;
     const yk_rows *rows = p->batch->rows;
-    const size_t n = p->batch->n, entries = own->start[n];
-    if ((rows->value && YK_RESERVE(own->value, own->value_cap, entries + 1, what)) ||
-        (rows->field && YK_RESERVE(own->field, own->field_cap, entries + 1, what)))
+    const size_t n = p->batch->n;
+    if (reserve_values(own, rows, to->start[n]))
         return YK_ESYSTEM;
     for (size_t i = 0; i < n; i++) {
-        const uint64_t from = rows->start[p->batch->pick[i]], to = own->start[i],
-                       count = own->start[i + 1] - to;
+        const uint64_t from = rows->start[p->batch->pick[i]], at = to->start[i],
+                       count = to->start[i + 1] - at;
         if (rows->value)
-            memcpy(own->value + to, rows->value + from, count * sizeof *own->value);
+            memcpy(to->value + at, rows->value + from, count * sizeof *to->value);
         if (rows->field)
-            memcpy(own->field + to, rows->field + from, count * sizeof *own->field);
+            memcpy(to->field + at, rows->field + from, count * sizeof *to->field);
     }
-    p->rows = (yk_rows){.kind = YK_ROWS_SPARSE,
-                        .n = n,
-                        .dim = p->n,
-                        .start = own->start,
-                        .index = own->slot,
-                        .value = rows->value ? own->value : NULL,
-                        .field = rows->field ? own->field : NULL};
+    p->rows = rows_of(own, rows, to->start, own->slot);
+    p->rows.dim = p->n;
     p->renumbered = (yk_batch){.rows = &p->rows, .pick = p->count, .n = n};
     p->batch = &p->renumbered;
     return YK_OK;

@@ -60,9 +60,9 @@ static const char *parse_dropout(yk__layer *l, int n, char **arg)
     return NULL;
 }
 
-static void torch_dropout(const yk__layer *l, FILE *to)
+static void torch_dropout(const yk__layer *l, yk_text *to)
 {
-    fprintf(to, "%.7g", (double)l->rate);
+    yk_text_print(to, "%.7g", (double)l->rate);
 }
 
 #define ELEMENTWISE .shape = yk__same_shape, .run = each_row

@@ -244,13 +244,13 @@ static void run(const yk__layer *l, const yk__pass *ctx, bool back)
         input_gradient(l, ctx);
 }
 
-static void torch(const yk__layer *l, FILE *to)
+static void torch(const yk__layer *l, yk_text *to)
 {
-    fprintf(to, "%zu, %zu, (%zu, %zu)", l->in_edge.channels, l->count, l->kernel_h, l->kernel_w);
+    yk_text_print(to, "%zu, %zu, (%zu, %zu)", l->in_edge.channels, l->count, l->kernel_h, l->kernel_w);
     if (l->stride != 1)
-        fprintf(to, ", stride=%zu", l->stride);
+        yk_text_print(to, ", stride=%zu", l->stride);
     if (l->pad)
-        fprintf(to, ", padding=%zu", l->pad);
+        yk_text_print(to, ", padding=%zu", l->pad);
 }
 
 const yk__layer_ops yk__conv_ops = {.name = "conv",

@@ -309,9 +309,9 @@ static void run(const yk__layer *l, const yk__pass *ctx, bool back)
     }
 }
 
-static void torch(const yk__layer *l, FILE *to)
+static void torch(const yk__layer *l, yk_text *to)
 {
-    fprintf(to, "%zu, %zu", l->fan_in, l->count);
+    yk_text_print(to, "%zu, %zu", l->fan_in, l->count);
 }
 
 const yk__layer_ops yk__dense_ops = {.name = "dense",

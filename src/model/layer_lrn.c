@@ -41,10 +41,10 @@ static void run(const yk__layer *l, const yk__pass *ctx, bool back)
     }
 }
 
-static void torch(const yk__layer *l, FILE *to)
+static void torch(const yk__layer *l, yk_text *to)
 {
-    fprintf(to, "%zu, alpha=%.7g, beta=%.7g, k=%.7g", l->count, (double)l->alpha, (double)l->beta,
-            (double)l->bias);
+    yk_text_print(to, "%zu, alpha=%.7g, beta=%.7g, k=%.7g", l->count, (double)l->alpha, (double)l->beta,
+                  (double)l->bias);
 }
 
 const yk__layer_ops yk__lrn_ops = {.name = "lrn",

@@ -53,9 +53,9 @@ static void run(const yk__layer *l, const yk__pass *ctx, bool back)
     }
 }
 
-static void torch(const yk__layer *l, FILE *to)
+static void torch(const yk__layer *l, yk_text *to)
 {
-    fprintf(to, "%zu, stride=%zu", l->kernel_h, l->stride);
+    yk_text_print(to, "%zu, stride=%zu", l->kernel_h, l->stride);
 }
 
 const yk__layer_ops yk__maxpool_ops = {.name = "maxpool",

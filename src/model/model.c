@@ -191,18 +191,18 @@ static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *o
     return 1;
 }
 
-void yk_model_torch(const yk_model *m, FILE *to)
+void yk_model_torch(const yk_model *m, yk_text *to)
 {
     if (m->ops->torch) {
         m->ops->torch(m, to);
         return;
     }
     const yk_model_tensor *w = &m->tensor[0];
-    fprintf(to,
-            "from torch import nn\n\n# input: [N, %zu]%s\nmodel = nn.Sequential(\n    nn.Linear(%zu, "
-            "%zu%s),\n)\n",
-            w->shape[1], m->shape.kind == YK_ROWS_U8 ? ", bytes divided by 255" : "", w->shape[1],
-            w->shape[0], m->ntensors > 1 ? "" : ", bias=False");
+    yk_text_print(to,
+                  "from torch import nn\n\n# input: [N, %zu]%s\nmodel = nn.Sequential(\n    nn.Linear(%zu, "
+                  "%zu%s),\n)\n",
+                  w->shape[1], m->shape.kind == YK_ROWS_U8 ? ", bytes divided by 255" : "", w->shape[1],
+                  w->shape[0], m->ntensors > 1 ? "" : ", bias=False");
 }
 
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES])

@@ -18,7 +18,7 @@
 #ifndef YK_MODEL_MODEL_H
 #define YK_MODEL_MODEL_H
 
-#include "base/status.h"
+#include "base/text.h"
 #include "core/grad.h"
 #include "core/rows.h"
 #include "core/view.h"
@@ -130,7 +130,7 @@ typedef struct {
     int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
 
     /* Optional (NULL: derived from the tensors): writes the layers as PyTorch modules. */
-    void (*torch)(const yk_model *m, FILE *to);
+    void (*torch)(const yk_model *m, yk_text *to);
 
     /* Optional (NULL): a burst, for sparse data: b->n steps of plain sgd with one example each, in order, exactly as separate
      * steps would be; loss[i] is the loss of row i before its step. With a batch size of 1 a step takes about 150 ns, and
@@ -180,7 +180,7 @@ void yk_model_import(const yk_model *m, int t, const void *in, float *params);
 yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out);
 void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. */
-void yk_model_torch(const yk_model *m, FILE *to);
+void yk_model_torch(const yk_model *m, yk_text *to);
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
 
 /* ---- networks: w is what ops->network() returns */

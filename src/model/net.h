@@ -98,7 +98,7 @@ typedef struct {
 
     /* The PyTorch module, "Conv2d", and its arguments, "1, 6, (5, 5), padding=2"; NULL: none. */
     const char *module;
-    void (*torch)(const yk__layer *l, FILE *to);
+    void (*torch)(const yk__layer *l, yk_text *to);
 
     /* Backward, run is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
      * then one for the gradient of the input, unless no_input_gradient. ctx->part is the number of the part. */
@@ -209,8 +209,8 @@ extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avg
     yk__tanh_ops, yk__sigmoid_ops, yk__dropout_ops, yk__lrn_ops, yk__flatten_ops;
 
 /* net_torch.c */
-void yk__net_torch(const yk_model *m, FILE *to);
-void yk__layer_torch(const yk__layer *l, FILE *to);
+void yk__net_torch(const yk_model *m, yk_text *to);
+void yk__layer_torch(const yk__layer *l, yk_text *to);
 
 /* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented. */
 void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise);

@@ -14,47 +14,47 @@ static int needs_flatten(const yk__net *net, bool flat)
 }
 
 /* A comment about the input; `image`: NULL for rows of numbers. */
-static void print_input(const yk_model *m, const yk__edge *image, FILE *to)
+static void print_input(const yk_model *m, const yk__edge *image, yk_text *to)
 {
     char standardize[YK_STANDARDIZE_TEXT];
     if (image)
-        fprintf(to, "# input: [N, %zu, %zu, %zu]", image->channels, image->height, image->width);
+        yk_text_print(to, "# input: [N, %zu, %zu, %zu]", image->channels, image->height, image->width);
     else
-        fprintf(to, "# input: [N, %zu]", m->shape.dim);
+        yk_text_print(to, "# input: [N, %zu]", m->shape.dim);
     if (m->shape.kind == YK_ROWS_U8)
-        fprintf(to, ", bytes divided by 255");
+        yk_text_print(to, ", bytes divided by 255");
     if (m->shape.net.standardize) {
         yk_net_options_standardize_text(&m->shape.net, standardize);
-        fprintf(to, ", then standardized: %s", standardize);
+        yk_text_print(to, ", then standardized: %s", standardize);
     }
-    fprintf(to, "\n");
+    yk_text_print(to, "\n");
 }
 
-void yk__layer_torch(const yk__layer *l, FILE *to)
+void yk__layer_torch(const yk__layer *l, yk_text *to)
 {
-    fprintf(to, "nn.%s(", l->ops->module);
+    yk_text_print(to, "nn.%s(", l->ops->module);
     if (l->ops->torch)
         l->ops->torch(l, to);
-    fprintf(to, ")");
+    yk_text_print(to, ")");
 }
 
-void yk__net_torch(const yk_model *m, FILE *to)
+void yk__net_torch(const yk_model *m, yk_text *to)
 {
     const yk__net *net = (const yk__net *)m;
     const bool rows = m->shape.height * m->shape.width * m->shape.channels == 0;
     const bool flat = rows || net->edge[0].height == 1;
     const int flatten = needs_flatten(net, flat);
     const bool named = flatten >= 0; /* an additional module must not change the numbers of the others */
-    fprintf(to, named ? "from collections import OrderedDict\n\nfrom torch import nn\n\n"
-                      : "from torch import nn\n\n");
+    yk_text_print(to, named ? "from collections import OrderedDict\n\nfrom torch import nn\n\n"
+                            : "from torch import nn\n\n");
     print_input(m, flat ? NULL : &net->edge[0], to);
-    fprintf(to, named ? "model = nn.Sequential(OrderedDict([\n" : "model = nn.Sequential(\n");
+    yk_text_print(to, named ? "model = nn.Sequential(OrderedDict([\n" : "model = nn.Sequential(\n");
     for (int i = 0; i < net->nlayers; i++) {
         if (i == flatten)
-            fprintf(to, "    (\"flatten%d\", nn.Flatten()),\n", i);
-        fprintf(to, named ? "    (\"%d\", " : "    ", i);
+            yk_text_print(to, "    (\"flatten%d\", nn.Flatten()),\n", i);
+        yk_text_print(to, named ? "    (\"%d\", " : "    ", i);
         yk__layer_torch(&net->layer[i], to);
-        fprintf(to, named ? "),\n" : ",\n");
+        yk_text_print(to, named ? "),\n" : ",\n");
     }
-    fprintf(to, named ? "]))\n" : ")\n");
+    yk_text_print(to, named ? "]))\n" : ")\n");
 }
