@@ -74,7 +74,7 @@ static void test_round_trip(void **state)
         assert_int_equal(t->dtype, samples[i].dtype);
         assert_int_equal(t->rank, samples[i].rank);
         assert_memory_equal(t->shape, samples[i].shape, sizeof t->shape);
-        assert_int_equal((uintptr_t)t->data % yk_dtype_bytes(t->dtype), 0);
+        assert_int_equal((uintptr_t)t->data % yk_dtypes[t->dtype].bytes, 0);
         if (samples[i].data)
             assert_memory_equal(t->data, samples[i].data, t->bytes);
     }
@@ -363,7 +363,7 @@ static int print_file(const char *file)
     }
     for (size_t i = 0; i < s->n; i++) {
         const yk_tensor *t = &s->tensor[i];
-        printf("%s %s", t->name, yk_dtype_name(t->dtype));
+        printf("%s %s", t->name, yk_dtypes[t->dtype].name);
         for (size_t k = 0; k < t->rank; k++)
             printf(" %llu", (unsigned long long)t->shape[k]);
         printf(" =");

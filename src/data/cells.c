@@ -7,17 +7,6 @@
 
 /* ---- the columns that are used */
 
-/* The numbers in ?missing. */
-static yk_status find_missing(yk__cell_table *t)
-{
-    const yk__names *words = &t->tabular.schema->missing;
-    if (words->n && !(t->missing = calloc(words->n, sizeof *t->missing)))
-        return yk_fail_memory(words->n * sizeof *t->missing, "missing values");
-    for (size_t i = 0; i < words->n; i++)
-        t->nmissing += yk_cell_number(words->name[i], strlen(words->name[i]), &t->missing[t->nmissing]);
-    return YK_OK;
-}
-
 yk_status yk__cell_table_choose(yk__cell_table *t)
 {
     const yk_tabular *tabular = &t->tabular;
@@ -34,7 +23,12 @@ yk_status yk__cell_table_choose(yk__cell_table *t)
         if (used)
             t->used[t->nused++] = i;
     }
-    return find_missing(t);
+    const yk__names *words = &tabular->schema->missing;
+    if (words->n && !(t->missing = calloc(words->n, sizeof *t->missing)))
+        return yk_fail_memory(words->n * sizeof *t->missing, "missing values");
+    for (size_t i = 0; i < words->n; i++)
+        t->nmissing += yk_cell_number(words->name[i], strlen(words->name[i]), &t->missing[t->nmissing]);
+    return YK_OK;
 }
 
 void yk__cell_table_fini(yk__cell_table *t)
@@ -63,21 +57,19 @@ static inline double number_of(const yk__cell_table *t, const yk__cell *c, size_
     return x;
 }
 
-/* The value as text, for messages, categories and split-by; `buffer` is for numbers. */
-static const char *text_of(const yk__cell *c, size_t i, char buffer[40], size_t *n_out)
+/* The value as text, for messages, categories and split-by; that of a number is valid until the next call. */
+static yk_parquet_text text_of(yk__cells *of, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
-    if (v->code && has_value(c, i)) {
-        *n_out = v->text[v->code[i]].n;
-        return v->text[v->code[i]].bytes;
-    }
-    *buffer = 0;
+    char *const digits = of->digits;
+    if (v->code && has_value(c, i))
+        return v->text[v->code[i]];
+    *digits = 0;
     if (v->integer && has_value(c, i))
-        snprintf(buffer, 40, v->is_unsigned ? "%llu" : "%lld", (long long)v->integer[i]);
+        snprintf(digits, sizeof of->digits, v->is_unsigned ? "%llu" : "%lld", (long long)v->integer[i]);
     else if (v->real && has_value(c, i) && !isnan(v->real[i]))
-        yk_number_shortest(v->real[i], buffer, 40);
-    *n_out = strlen(buffer);
-    return buffer;
+        yk_number_shortest(v->real[i], digits, sizeof of->digits);
+    return (yk_parquet_text){digits, strlen(digits)};
 }
 
 /* Hashes the texts of a batch that are new: for the first batch, the whole dictionary; for each batch, texts that are not in it. Then
@@ -125,23 +117,23 @@ static void scale_numbers(const yk__cell_table *t, yk__cell *c, size_t rows)
 }
 
 /* Labels, and rare cases. */
-static bool add_other(yk_row *w, yk_tabular *t, const yk__cell *c, size_t i)
+static bool add_other(yk__cells *of, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
-    char buffer[40];
-    size_t n;
+    yk_tabular *t = &of->table->tabular;
     if (!has_value(c, i))
         return c->column->role != YK_COLUMN_LABEL && c->column->role != YK_COLUMN_WEIGHT;
     if (v->code || v->is_unsigned || c->column->role == YK_COLUMN_CATEGORICAL) {
-        const char *text = text_of(c, i, buffer, &n);
-        return yk_row_text(w, t, c->column, text, n);
+        const yk_parquet_text text = text_of(of, c, i);
+        return yk_row_text(&of->to, t, c->column, text.bytes, text.n);
     }
-    return yk_row_number(w, t, c->column, v->integer ? (double)v->integer[i] : v->real[i]);
+    return yk_row_number(&of->to, t, c->column, v->integer ? (double)v->integer[i] : v->real[i]);
 }
 
 /* Row i of the batch. Returns the number of its first bad cell; nused: none is bad. */
-static size_t add_cells(yk__cells *c, yk_row *w, size_t i)
+static size_t add_cells(yk__cells *c, size_t i)
 {
+    yk_row *const w = &c->to;
     yk__cell_table *t = c->table;
     const size_t *number = c->list[YK__CELL_NUMBER], *hashed = c->list[YK__CELL_HASH],
                  *other = c->list[YK__CELL_OTHER];
@@ -156,7 +148,7 @@ static size_t add_cells(yk__cells *c, yk_row *w, size_t i)
         yk_row_hash(w, t->tabular.schema, cell->column, cell->now[i]);
     }
     for (size_t k = 0; k < c->count[YK__CELL_OTHER]; k++)
-        if (!add_other(w, &t->tabular, &c->cell[other[k]], i))
+        if (!add_other(c, &c->cell[other[k]], i))
             return other[k];
     const yk_rows *given = t->given;
     if (given && given->label)
@@ -170,23 +162,20 @@ static size_t add_cells(yk__cells *c, yk_row *w, size_t i)
 
 /* ---- rows */
 
-static bool in_part(const yk__cells *c, size_t i)
+static bool in_part(yk__cells *c, size_t i)
 {
-    char buffer[40];
-    size_t n;
     if (!c->table->tabular.part.on)
         return true;
-    const char *text = text_of(&c->cell[c->table->split_by], i, buffer, &n);
-    return yk_split_has(&c->table->tabular.part, yk_split_of_text(text, n));
+    const yk_parquet_text text = text_of(c, &c->cell[c->table->split_by], i);
+    return yk_split_has(&c->table->tabular.part, yk_split_of_text(text.bytes, text.n));
 }
 
 static yk_status bad_row(yk__cell_reader *r, size_t i, size_t k)
 {
-    const yk__cells *c = &r->cells;
-    char buffer[40], reason[400];
-    size_t n;
-    const char *text = text_of(&c->cell[k], i, buffer, &n);
-    yk_cell_fault(&c->table->tabular, c->cell[k].number, text, n, reason);
+    yk__cells *c = &r->cells;
+    char reason[400];
+    const yk_parquet_text text = text_of(c, &c->cell[k], i);
+    yk_cell_fault(&c->table->tabular, c->cell[k].number, text.bytes, text.n, reason);
     return c->bad(r, c->row + i, k, reason);
 }
 
@@ -210,13 +199,11 @@ static yk_status keep_cells(yk__cell_reader *r, size_t i)
     yk_status st = yk_tabular_row(&t->tabular, &r->base);
     for (size_t k = 0; k < t->nused && !st; k++) {
         const yk__cell *c = &r->cells.cell[k];
-        char buffer[40];
-        size_t n;
         if (fit && c->treatment == YK__CELL_NUMBER) {
             yk__fit_number(fit, c->column, has_value(c, i) ? number_of(t, c, i) : (double)NAN);
         } else {
-            const char *text = text_of(c, i, buffer, &n);
-            st = yk_tabular_text(&t->tabular, &r->base, t->used[k], text, n);
+            const yk_parquet_text text = text_of(&r->cells, c, i);
+            st = yk_tabular_text(&t->tabular, &r->base, t->used[k], text.bytes, text.n);
         }
     }
     return st;
@@ -239,7 +226,7 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
             continue;
         if ((st = yk_row_begin(w, schema, t->tabular.fields, rows)))
             break;
-        const size_t bad = add_cells(c, w, i);
+        const size_t bad = add_cells(c, i);
         if (bad < t->nused) {
             st = bad_row(r, i, bad);
             continue;

@@ -302,17 +302,6 @@ static void find_large(const yk_rows *r, yk_data_check *c)
     c->large.much_smaller = others > 0.0 ? smaller / others : 0.0;
 }
 
-/* ---- equal features */
-
-static void check_constant(const yk_rows *r, yk_data_check *c)
-{
-    const size_t step = stride_of(r, sample_entries);
-    const uint64_t first = hash_features(r, 0, 0);
-    c->constant = r->n >= MIN_ROWS;
-    for (size_t i = step; c->constant && i < r->n; i += step)
-        c->constant = hash_features(r, i, 0) == first;
-}
-
 /* ---- hash collisions */
 
 /* N columns of which a share u is used were hit by about -N ln(1 - u) keys. */
@@ -347,7 +336,10 @@ yk_status yk_data_check_rows(const yk_rows *train, const yk_rows *test, uint32_t
     if (!train || !train->n)
         return YK_OK;
     count_classes(train, out);
-    check_constant(train, out);
+    const size_t step = stride_of(train, sample_entries);
+    out->constant = train->n >= MIN_ROWS;
+    for (size_t i = step; out->constant && i < train->n; i += step)
+        out->constant = hash_features(train, i, 0) == hash_features(train, 0, 0);
     find_large(train, out);
     yk_status st = find_column(train, classes, out);
     if (!st)

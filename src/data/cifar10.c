@@ -35,7 +35,7 @@ static bool has_file(const char *directory, const char *name)
     return there;
 }
 
-bool yk__has_cifar10(const char *directory)
+static bool has_directory(const char *directory)
 {
     return has_file(directory, "data_batch_1.bin") || has_file(directory, "test_batch.bin");
 }
@@ -161,6 +161,7 @@ const yk_source_ops yk__cifar10_source = {
     .usage = "cifar10:DIRECTORY",
     .options = "",
     .reader_size = sizeof(cifar_reader),
+    .has_directory = has_directory,
     .open = cifar_open,
     .reader_open = cifar_reader_open,
     .next = cifar_next,

@@ -14,40 +14,47 @@
 /* ---- totals, for all formats */
 
 typedef struct {
-    yk_export_stats sum;
-    uint32_t fields;
-    unsigned arrays; /* optional ones, but values only if they are not all 1 */
-    bool no_truth;   /* of some rows */
-    float scale;
+    yk_cache_shape shape; /* the optional arrays that occur, but values only if they are not all 1 */
+    bool no_truth;        /* of some rows */
 } totals;
 
 static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader *reader)
 {
     (void)reader;
     totals *c = context;
+    yk_cache_header *h = &c->shape.header;
+    unsigned *arrays = &c->shape.arrays;
     const unsigned value = 1u << YK_ROWS_VALUE;
     const uint32_t fields = yk_rows_count_fields(rows);
-    c->sum.examples += rows->n;
-    c->sum.entries += rows->kind == YK_ROWS_SPARSE ? rows->start[rows->n] : (uint64_t)rows->n * rows->dim;
-    c->sum.dim = rows->dim > c->sum.dim ? rows->dim : c->sum.dim;
-    c->scale = rows->scale;
+    h->n += rows->n;
+    h->entries += rows->kind == YK_ROWS_SPARSE ? rows->start[rows->n] : (uint64_t)rows->n * rows->dim;
+    h->dim = rows->dim > h->dim ? rows->dim : h->dim;
+    h->scale = rows->scale;
+    h->fields = fields > h->fields ? fields : h->fields;
     c->no_truth |= !rows->truth;
-    c->arrays |= yk_rows_arrays(rows) & ~value;
-    c->fields = fields > c->fields ? fields : c->fields;
+    *arrays |= yk_rows_arrays(rows) & ~value;
     for (size_t i = 0; i < rows->n; i++)
-        if ((uint32_t)rows->label[i] >= c->sum.classes)
-            c->sum.classes = (uint32_t)rows->label[i] + 1;
-    for (uint64_t i = 0; rows->value && !(c->arrays & value) && i < rows->start[rows->n]; i++)
-        c->arrays |= rows->value[i] != 1.0f ? value : 0;
+        if ((uint32_t)rows->label[i] >= h->classes)
+            h->classes = (uint32_t)rows->label[i] + 1;
+    for (uint64_t i = 0; rows->value && !(*arrays & value) && i < rows->start[rows->n]; i++)
+        *arrays |= rows->value[i] != 1.0f ? value : 0;
     return YK_OK;
 }
 
 /* Visits all rows. The context of `visit` is `c`, or begins with it. */
-static yk_status visit_all(yk_source *s, yk_visitor *visit, totals *c)
+static yk_status visit_all(yk_source *s, yk_visitor *visit, totals *c, yk_export_stats *out)
 {
-    c->sum = (yk_export_stats){.dim = s->dim, .classes = s->classes > 2 ? s->classes : 2};
+    yk_cache_header *h = &c->shape.header;
+    *h = (yk_cache_header){.kind = s->kind,
+                           .dim = s->dim,
+                           .classes = s->classes > 2 ? s->classes : 2,
+                           .height = (uint32_t)s->height,
+                           .width = (uint32_t)s->width,
+                           .channels = (uint32_t)s->channels,
+                           .fields = s->fields};
     const yk_status st = yk_source_each(s, visit, c);
-    return st || c->sum.examples ? st : yk__fail_empty(s);
+    *out = (yk_export_stats){.examples = h->n, .entries = h->entries, .dim = h->dim, .classes = h->classes};
+    return st || h->n ? st : yk__fail_empty(s);
 }
 
 /* ---- rows as index:value lists, for tfrecord, libsvm and libffm */
@@ -152,9 +159,10 @@ static yk_status write_rows(void *context, const yk_rows *rows, const yk_reader 
     writer *w = context;
     yk_status st = count_rows(&w->totals, rows, reader);
     const unsigned weight = 1u << YK_ROWS_WEIGHT, target = 1u << YK_ROWS_TARGET;
-    if (w->totals.arrays & (weight | target))
+    if (w->totals.shape.arrays & (weight | target))
         st = yk_fail(YK_EUSAGE, "%s: the examples have %s, which only the cache format can store",
-                     reader->source->spec, w->totals.arrays & weight ? "weights" : "labels that are numbers");
+                     reader->source->spec,
+                     w->totals.shape.arrays & weight ? "weights" : "labels that are numbers");
     for (int i = 0; i < 256 && !*w->pixel[255]; i++)
         snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
     for (size_t r = 0; r < rows->n && !st; r++) {
@@ -182,9 +190,8 @@ static yk_status export_rows(yk_source *s, const char *path, const export_format
     if (!st)
         st = yk_file_create_in(NULL, path, &w->file);
     if (!st)
-        st = visit_all(s, write_rows, &w->totals);
+        st = visit_all(s, write_rows, &w->totals, out);
     if (!st) {
-        *out = w->totals.sum;
         out->entries = w->entries;
         out->bytes = yk_file_written(w->file);
     }
@@ -208,34 +215,24 @@ static yk_status add_rows(void *context, const yk_rows *rows, const yk_reader *r
 static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *out)
 {
     totals c = {0};
-    yk_status st = visit_all(s, count_rows, &c);
+    yk_cache_shape *shape = &c.shape;
+    yk_status st = visit_all(s, count_rows, &c, out);
     if (st)
         return st;
-    *out = c.sum;
-    yk_cache_shape shape = {.header = {.kind = s->kind,
-                                       .n = out->examples,
-                                       .dim = out->dim,
-                                       .entries = out->entries,
-                                       .classes = out->classes,
-                                       .scale = c.scale,
-                                       .height = (uint32_t)s->height,
-                                       .width = (uint32_t)s->width,
-                                       .channels = (uint32_t)s->channels,
-                                       .fields = s->fields > c.fields ? s->fields : c.fields},
-                            .arrays = c.no_truth ? c.arrays & ~(1u << YK_ROWS_TRUTH) : c.arrays};
+    shape->arrays &= c.no_truth ? ~(1u << YK_ROWS_TRUTH) : ~0u;
     char *schema = s->schema ? yk_schema_write(s->schema) : NULL;
     if (s->schema && !schema)
         return yk_fail_memory(1000, "the schema");
-    shape.schema = schema;
-    shape.header.schema_size = schema ? (uint32_t)strlen(schema) + 1 : 0;
+    shape->schema = schema;
+    shape->header.schema_size = schema ? (uint32_t)strlen(schema) + 1 : 0;
     yk_cache_writer *w;
-    st = yk_cache_create(path, &shape, &w);
+    st = yk_cache_create(path, shape, &w);
     st = st ? st : yk_cache_close(w, yk_source_each(s, add_rows, w));
     free(schema);
     if (st)
         return st;
-    yk__cache_layout(path, &shape);
-    out->bytes = shape.header.file_size;
+    yk__cache_layout(path, shape);
+    out->bytes = shape->header.file_size;
     return YK_OK;
 }
 

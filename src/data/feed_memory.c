@@ -78,17 +78,11 @@ static yk_status claim(memory_feed *f, int me, yk_lease *out)
     return st;
 }
 
-/* Rounds: the batches of all workers alternate. */
-static uint64_t stride(const memory_feed *f)
-{
-    return (uint64_t)f->feed.plan.workers * f->feed.plan.batch;
-}
-
-/* The position of pick[first + i]. */
+/* The position of pick[first + i]. Rounds: the batches of all workers alternate. */
 static uint64_t position(const memory_feed *f, const worker_state *s, uint64_t i)
 {
     const uint64_t b = f->feed.plan.batch;
-    return s->lease.begin + (f->feed.plan.rounds ? i / b * stride(f) + i % b : i);
+    return s->lease.begin + (f->feed.plan.rounds ? i / b * b * (uint64_t)f->feed.plan.workers + i % b : i);
 }
 
 static yk_status next(yk_feed *feed, int me, size_t max, yk_batch *out)

@@ -88,27 +88,11 @@ struct stream_feed {
 
 enum { READ_CHUNK = 256, STRIPE = 64 };
 
-static uint64_t blocks_of(const stream *s)
-{
-    const stream_feed *f = s->owner;
-    uint64_t n = f->feed.data->source->nblocks, streams = (uint64_t)f->feed.plan.workers;
-    return f->by_block ? (n + streams - 1 - (uint64_t)s->number) / streams : n;
-}
-
 /* The current block of a stream, as its number in the order of the epoch. */
 static uint64_t block_number(const stream *s)
 {
     const stream_feed *f = s->owner;
     return f->by_block ? s->at.ordinal * (uint64_t)f->feed.plan.workers + (uint64_t)s->number : s->at.ordinal;
-}
-
-static bool used_earlier(const stream *s)
-{
-    const stream_feed *f = s->owner;
-    if (!f->earlier || s->at.epoch != f->earlier_epoch)
-        return false;
-    const uint64_t j = block_number(s);
-    return j / f->earlier_workers < f->earlier[j % f->earlier_workers];
 }
 
 static void close_block(stream *s)
@@ -184,10 +168,13 @@ static yk_status read_stream(stream *s, yk_rows *rows, bool *last_out)
 {
     bool end;
     yk_status st = YK_OK;
-    *last_out = s->at.ordinal >= blocks_of(s);
+    const stream_feed *f = s->owner;
+    const uint64_t number = block_number(s);
+    *last_out = number >= f->feed.data->source->nblocks;
     if (*last_out)
         return YK_OK;
-    if (!s->reader && used_earlier(s)) {
+    if (!s->reader && f->earlier && s->at.epoch == f->earlier_epoch &&
+        number / f->earlier_workers < f->earlier[number % f->earlier_workers]) {
         next_block(s);
         return YK_OK;
     }
@@ -305,17 +292,6 @@ static void stop_reading(stream *s)
     s->here.used = 0;
 }
 
-/* The lock is held. Every wait is timed: either it is rare, or reading is the bottleneck. */
-static void wait_for_reader(stream *s, const window *w)
-{
-    yk_phases *phases = s->owner->feed.plan.phases;
-    const uint64_t since = yk_now_ns();
-    while (!w->ready && !s->finished)
-        yk_cond_wait(&s->changed, &s->lock);
-    if (phases)
-        yk_phase_waited(&phases[s->me - s->owner->feed.plan.first], YK_PHASE_INPUT, yk_now_ns() - since);
-}
-
 /* Sets the cursor of a worker that is not reading. */
 static void set_cursor(stream *s, const uint64_t saved[EACH])
 {
@@ -366,6 +342,7 @@ static yk_status leave_window(stream *s, window *w, bool *changed_out)
 /* The window of the next example; NULL at the end of the data (rounds: of the epoch). */
 static yk_status current_window(stream *s, window **out)
 {
+    const yk_feed_plan *plan = &s->owner->feed.plan;
     bool changed = false;
     yk_status st = s->number < 0 ? change_stream(s, &changed) : YK_OK;
     *out = NULL;
@@ -374,8 +351,14 @@ static yk_status current_window(stream *s, window **out)
             return st;
         window *w = &s->window[s->current];
         yk_mutex_lock(&s->lock);
-        if (!w->ready && !s->finished)
-            wait_for_reader(s, w);
+        if (!w->ready &&
+            !s->finished) { /* every wait is timed: either it is rare, or reading is the bottleneck */
+            const uint64_t since = yk_now_ns();
+            while (!w->ready && !s->finished)
+                yk_cond_wait(&s->changed, &s->lock);
+            if (plan->phases)
+                yk_phase_waited(&plan->phases[s->me - plan->first], YK_PHASE_INPUT, yk_now_ns() - since);
+        }
         const bool ready = w->ready;
         const yk_status failed = s->status;
         yk_mutex_unlock(&s->lock);

@@ -86,13 +86,4 @@ size_t yk__cached_part(yk_reader *r, size_t max, size_t *first_out);
 /* `next` of a source with yk_source.memory. */
 yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out);
 
-/* Whether the directory has the idx files of the split. */
-bool yk__has_idx(const char *directory, yk_split split);
-
-/* Whether the directory has CIFAR-10's binary files of either split. */
-bool yk__has_cifar10(const char *directory);
-
-/* Whether a subdirectory of the directory, or of its train/, contains an image. Stops at the first one. */
-bool yk__has_image_folders(const char *directory);
-
 #endif

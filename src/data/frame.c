@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "data/cells.h"
 #include "data/memory.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 /* The rows of a small block stay in the cache. But a reader hashes the values of dictionaries again: it has at least as many rows. */
@@ -258,7 +257,7 @@ static yk_status frame_reader_open(yk_reader *base)
     if (!st && !(r->values = yk_alloc(s->table.nused + 1, sizeof *r->values, "columns")))
         st = YK_ESYSTEM;
     for (size_t k = 0; k < s->table.nused && !st; k++) {
-        if (yk_arrow_is_text(&f->type[s->table.used[k]]))
+        if (f->type[s->table.used[k]].is_text)
             r->values[k].out.code = r->values[k].code;
         yk__cells_bind(&r->base.cells, k, &r->values[k].out);
     }
@@ -346,7 +345,7 @@ static yk_status frame_open(yk_source *source)
     for (size_t i = 0; i < f->ncolumns && !st; i++) {
         const char *name = f->schema.children[i]->name;
         st = yk_schema_add(t->own, name ? name : "", name ? strlen(name) : 0, f->type[i].name);
-        if (!st && yk_arrow_is_text(&f->type[i]))
+        if (!st && f->type[i].is_text)
             t->own->column[i].role = YK_COLUMN_CATEGORICAL;
     }
     if (st)

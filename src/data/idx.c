@@ -40,13 +40,18 @@ static yk_status find_pair(const char *directory, yk_split split, char **images_
     return st ? st : find_file(directory, prefix, "labels", 1, labels_out);
 }
 
-bool yk__has_idx(const char *directory, yk_split split)
+static bool has_split(const char *directory, yk_split split)
 {
     char *images = NULL, *labels = NULL;
     bool both = !find_pair(directory, split, &images, &labels) && images && labels;
     free(images);
     free(labels);
     return both;
+}
+
+static bool has_directory(const char *path)
+{
+    return has_split(path, YK_SPLIT_TRAIN) || has_split(path, YK_SPLIT_TEST);
 }
 
 /* The labels of x/train-images-idx3-ubyte are x/train-labels-idx1-ubyte. */
@@ -200,7 +205,7 @@ static yk_status idx_open(yk_source *source)
     if (st)
         return st;
     yk__cached_open(source, &s->rows);
-    source->has_test = directory && yk__has_idx(source->parsed.where, YK_SPLIT_TEST);
+    source->has_test = directory && has_split(source->parsed.where, YK_SPLIT_TEST);
     source->cached = &s->rows;
     return YK_OK;
 }
@@ -210,6 +215,7 @@ const yk_source_ops yk__idx_source = {
     .usage = "idx:DIRECTORY",
     .options = "labels",
     .source_size = sizeof(idx_source),
+    .has_directory = has_directory,
     .open = idx_open,
     .free = idx_free,
     .next = yk__cached_next,

@@ -89,7 +89,8 @@ static bool images_below(const char *directory)
     return found;
 }
 
-bool yk__has_image_folders(const char *directory)
+/* A subdirectory of it, or of its train/, has an image. Stops at the first one. */
+static bool has_image_folders(const char *directory)
 {
     char *train = yk__path_join(directory, "train");
     const bool found = images_below(directory) || (train && images_below(train));
@@ -311,6 +312,7 @@ const yk_source_ops yk__images_source = {
     .options = YK__IMAGE_KEYS,
     .source_size = sizeof(image_source),
     .reader_size = sizeof(image_reader),
+    .has_directory = has_image_folders,
     .open = image_open,
     .free = image_free,
     .reader_open = image_reader_open,

@@ -5,7 +5,6 @@
 #include "data/columns.h"
 #include "data/formats.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "data/formats.h"
 #include "data/frame.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- checks ---- */

@@ -97,8 +97,8 @@ static yk_status bad_row(yk__cell_reader *reader, uint64_t row, size_t k, const 
 {
     const parquet_reader *r = (const parquet_reader *)reader;
     parquet_source *s = (parquet_source *)reader->base.source;
-    return yk_source_bad(&s->base, s->base.files.path[r->block->table], row + 1, yk_parquet_page(r->in, k),
-                         "%s", reason);
+    return yk_source_bad(&s->base, s->base.files.path[r->block->table], row + 1,
+                         reader->cells.cell[k].values->page, "%s", reason);
 }
 
 static yk_status parquet_reader_open(yk_reader *base)

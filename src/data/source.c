@@ -62,14 +62,6 @@ static const char *detect_line(const char *line)
     return *at == ':' ? "libffm" : "libsvm";
 }
 
-/* Whether the line has the columns of criteo; `tabs`: in the line. Without a label, any table may have as many columns. */
-static bool is_criteo(const char *line, size_t tabs)
-{
-    for (int integers = 13; tabs == 38 && integers; line++)
-        integers -= *line == '\t';
-    return tabs == 39 || (tabs == 38 && !line[strspn(line, "0123456789abcdef\t\r")]);
-}
-
 /* The first line that is neither empty nor a comment decides. */
 static const char *detect_text(char *text)
 {
@@ -77,7 +69,11 @@ static const char *detect_text(char *text)
         size_t tabs = 0;
         for (const char *p = line; *p; p++)
             tabs += *p == '\t';
-        if (is_criteo(line, tabs))
+        const char *category =
+            line; /* after the integers of criteo without labels: any table may have as many columns */
+        for (int integers = 13; tabs == 38 && integers; category++)
+            integers -= *category == '\t';
+        if (tabs == 39 || (tabs == 38 && !category[strspn(category, "0123456789abcdef\t\r")]))
             return "criteo";
         const char *name = detect_line(line);
         if (name)
@@ -136,30 +132,22 @@ static yk_status detect_file(const char *path, const char **name_out)
     return st;
 }
 
-/* A run directory holds results, not data. */
-static bool is_run_directory(const char *path)
-{
-    char *config = yk__path_join(path, "config.ini");
-    const bool is = config && yk__is_directory(path) && access(config, F_OK) == 0;
-    free(config);
-    return is;
-}
-
 static yk_status detect(const char *where, const char **name_out)
 {
-    if (is_run_directory(where))
+    char *config = yk__path_join(where, "config.ini");
+    const bool is_run = config && yk__is_directory(where) && access(config, F_OK) == 0;
+    free(config);
+    if (is_run)
         return yk_fail(
             YK_EUSAGE,
             "%s: is a run directory, not data; yoke report %s shows the run, and yoke eval --checkpoint "
             "%s --data SPEC evaluates its model",
             where, where, where);
-    const bool idx = yk__has_idx(where, YK_SPLIT_TRAIN) || yk__has_idx(where, YK_SPLIT_TEST);
-    *name_out = idx                            ? "idx"
-                : yk__has_cifar10(where)       ? "cifar10"
-                : yk__has_image_folders(where) ? "images"
-                                               : NULL;
-    if (*name_out)
-        return YK_OK;
+    for (size_t i = 0; i < NFORMATS; i++)
+        if (formats[i]->has_directory && formats[i]->has_directory(where)) {
+            *name_out = formats[i]->name;
+            return YK_OK;
+        }
     yk_files files;
     yk_status st = yk_files_find(where, &files);
     if (st)
@@ -303,22 +291,17 @@ yk_status yk__reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_o
     return st ? st : r->texts.status;
 }
 
-static yk_status check_unchanged(const yk_reader *r)
-{
-    const yk_source *s = r->source;
-    if (s->ops->reader_check)
-        return s->ops->reader_check(r);
-    return r->in ? yk_files_unchanged(&s->files, r->range->file, r->in) : YK_OK;
-}
-
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
 {
     *got_out = 0;
     yk_status st = (r->source->part.on ? yk__split_next : yk__reader_next)(r, rows, max, got_out);
     if (st ? st != YK_EDATA : *got_out > 0)
         return st;
-    const yk_status changed = check_unchanged(r); /* which may be the reason for a bad record */
-    return changed ? changed : st;
+    const yk_source *s = r->source;
+    const yk_status changed = s->ops->reader_check ? s->ops->reader_check(r)
+                              : r->in              ? yk_files_unchanged(&s->files, r->range->file, r->in)
+                                                   : YK_OK;
+    return changed ? changed : st; /* it may be the reason for a bad record */
 }
 
 void yk_reader_free(yk_reader *r)

@@ -94,6 +94,7 @@ typedef struct {
     bool has_columns;                /* open() sets ncarry: readers have the texts of columns */
     bool has_paths;                  /* the same for one text, the file of an example */
     size_t source_size, reader_size; /* * bytes; 0: those of yk_source and yk_reader, or of yk_text_reader */
+    bool (*has_directory)(const char *path); /* * the directory has files of this format */
     yk_status (*open)(yk_source *s);
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
     yk_status (*reader_open)(yk_reader *r); /* * */

@@ -12,27 +12,14 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool key_char(char c)
-{
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
-}
-
 /* "features=10..." but not "/day=1": in a pattern anything may follow a '?'. */
 static bool begins_option(const char *s)
 {
     if (!is_letter(*s))
         return false;
-    while (key_char(*s))
+    while (is_letter(*s) || (*s >= '0' && *s <= '9') || *s == '_' || *s == '-')
         s++;
     return *s == '=';
-}
-
-static char *find_options(char *where)
-{
-    for (char *q = strchr(where, '?'); q; q = strchr(q + 1, '?'))
-        if (begins_option(q + 1))
-            return q;
-    return NULL;
 }
 
 /* A format consists of at least two letters and digits before the first ':', so that "./a:b" and "c:x" are paths. */
@@ -91,7 +78,9 @@ yk_status yk_spec_parse(const char *text, yk_spec *out)
         out->format = out->storage + n + 1;
         out->where = out->storage;
     }
-    char *options = find_options(out->where);
+    char *options = strchr(out->where, '?');
+    while (options && !begins_option(options + 1))
+        options = strchr(options + 1, '?');
     if (!options)
         return YK_OK;
     *options = 0;

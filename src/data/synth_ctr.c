@@ -28,7 +28,6 @@
 #include "data/exact.h"
 #include "data/synth.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define OCTAVES      32

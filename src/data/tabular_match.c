@@ -27,19 +27,6 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
     return by;
 }
 
-static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
-{
-    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
-                   c->name, yk_column_role_name[c->role]);
-}
-
-static void note_extra(const yk_tabular *t, size_t extra, const char *list)
-{
-    if (extra)
-        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
-                extra == 1 ? " is" : "s are", list);
-}
-
 /* Both lists of columns are sorted: goes through them in parallel. */
 static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
 {
@@ -66,10 +53,12 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         if (found)
             t->column[file[f++] - s->column] = want;
         else if (yk_is_feature(want) || (want->role == YK_COLUMN_LABEL && !t->source->options.unlabeled))
-            st = fail_missing(t, want);
+            st = yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
+                         want->name, yk_column_role_name[want->role]);
     }
-    if (!st)
-        note_extra(t, extra, list);
+    if (!st && extra)
+        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
+                extra == 1 ? " is" : "s are", list);
     return st;
 }
 

@@ -70,16 +70,12 @@ yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
     if (!t || (s->dictionary && (!index || !strchr("cCsSiIlL", index->letter) || values->dictionary)))
         return (yk_arrow_type){.name = "", .refused = refused_name(values->format)};
     yk_arrow_type out = *t;
+    out.is_text = index || t->kind == YK_PARQUET_TEXT;
     if (index) {
         out.name = "dictionary";
         out.index = index->letter;
     }
     return out;
-}
-
-bool yk_arrow_is_text(const yk_arrow_type *t)
-{
-    return t->kind == YK_PARQUET_TEXT || t->index;
 }
 
 /* ---- values */
@@ -249,7 +245,7 @@ yk_status yk_arrow_open(yk_arrow_values *v, const yk_arrow_type *type, const str
         (type->index && (!d || !has_buffers(type->letter, d) || d->length > UINT32_MAX / 2)))
         return yk_fail(YK_EDATA, "frame: column '%s': its Arrow array does not have the buffers of its type",
                        name);
-    if (!yk_arrow_is_text(type))
+    if (!type->is_text)
         return YK_OK;
     const size_t size = (type->index ? (size_t)d->length : 0) + YK_PARQUET_BATCH;
     yk_status st = YK_RESERVE(v->text, v->text_cap, size, "texts");

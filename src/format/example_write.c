@@ -5,17 +5,12 @@
 #include "format/wire.h"
 #include <string.h>
 
-static size_t varint_size(uint64_t v)
-{
-    return v < 0x80 ? 1 : (size_t)(70 - __builtin_clzll(v)) / 7;
-}
-
 /* Messages are written backwards, so that the length of a field is known when its tag is written. These functions return where
  * the message begins so far. */
 
 static uint8_t *put_varint(uint8_t *p, uint64_t v)
 {
-    p -= varint_size(v);
+    p -= v < 0x80 ? 1 : (70 - __builtin_clzll(v)) / 7;
     yk__wire_put_varint(p, v);
     return p;
 }

@@ -15,11 +15,6 @@ bool yk_idx_magic(const uint8_t *p, size_t n)
            p[3] <= 8;
 }
 
-static size_t load_be32(const uint8_t *p)
-{
-    return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
-}
-
 /* With libdeflate, which is several times as fast as zlib. It needs to know the size, which is in the last four bytes of a gzip
  * file with one member. NULL: not such a file, or damaged. */
 static uint8_t *inflate_fast(const uint8_t *in, size_t n, size_t *size_out)
@@ -85,7 +80,9 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     out->stride = 1;
     bool too_large = false;
     for (unsigned i = 0; i < out->ndims; i++) {
-        out->dim[i] = load_be32(p + 4 + 4 * i);
+        uint32_t side;
+        memcpy(&side, p + 4 + 4 * i, sizeof side);
+        out->dim[i] = __builtin_bswap32(side);
         if (i)
             too_large |= __builtin_mul_overflow(out->stride, out->dim[i], &out->stride);
     }
@@ -105,16 +102,6 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     else
         out->f32 = (float *)(void *)(p + out->header); /* 4-aligned, as the header's length is */
     return YK_OK;
-}
-
-static void swap_floats(yk_idx *idx)
-{
-    for (size_t i = 0; i < idx->dim[0] * idx->stride; i++) {
-        uint32_t v;
-        memcpy(&v, idx->f32 + i, sizeof v);
-        v = __builtin_bswap32(v);
-        memcpy(idx->f32 + i, &v, sizeof v);
-    }
 }
 
 yk_status yk_idx_load(const char *path, yk_idx *out)
@@ -143,8 +130,12 @@ yk_status yk_idx_load(const char *path, yk_idx *out)
         st = parse(path, p, n, out);
     if (st)
         yk_idx_fini(out);
-    else if (out->f32)
-        swap_floats(out);
+    for (size_t i = 0; !st && out->f32 && i < out->dim[0] * out->stride; i++) {
+        uint32_t v;
+        memcpy(&v, out->f32 + i, sizeof v);
+        v = __builtin_bswap32(v);
+        memcpy(out->f32 + i, &v, sizeof v);
+    }
     return st;
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/wait.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

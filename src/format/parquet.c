@@ -4,7 +4,6 @@
 #include "format/wire.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,7 +26,6 @@ typedef struct {
     size_t raw_cap, at, have;
     uint64_t read, end;
     /* pages */
-    uint64_t page_offset; /* of the header of the current page */
     uint64_t later, skip; /* rows in later pages; rows to skip */
     uint64_t left;        /* rows of the current page */
     buffer page;          /* decompressed */
@@ -65,7 +63,7 @@ static yk_status at_page(const yk_parquet_reader *r, const column *c, yk_status 
 {
     return st == YK_EDATA
                ? yk_fail(st, "%s: row group %zu, column '%.80s', page at byte %llu: %s", r->file->path,
-                         r->group, c->column->name, (unsigned long long)c->page_offset, yk_error())
+                         r->group, c->column->name, (unsigned long long)c->out.page, yk_error())
                : st;
 }
 
@@ -115,7 +113,7 @@ static void skip_bytes(column *c, uint64_t n)
 
 static yk_status read_header(int fd, column *c, yk__pq_page *h)
 {
-    c->page_offset = c->read - (c->have - c->at);
+    c->out.page = c->read - (c->have - c->at);
     if (!remaining(c))
         return yk_fail(YK_EDATA, "the pages have fewer rows than the row group");
     for (size_t want = 256;; want *= 4) {
@@ -444,7 +442,7 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
     const yk_parquet_group *g = &r->file->group[r->group];
     c->column = &r->file->column[number];
     c->chunk = &g->chunk[c->column->chunk];
-    c->read = c->page_offset = c->chunk->offset;
+    c->read = c->out.page = c->chunk->offset;
     c->end = c->read + c->chunk->bytes;
     c->later = g->rows;
     c->skip = first;
@@ -511,9 +509,4 @@ yk_status yk_parquet_unchanged(const yk_parquet_reader *r)
 const yk_parquet_values *yk_parquet_values_of(const yk_parquet_reader *r, size_t i)
 {
     return &r->column[i].out;
-}
-
-uint64_t yk_parquet_page(const yk_parquet_reader *r, size_t i)
-{
-    return r->column[i].page_offset;
 }

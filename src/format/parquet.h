@@ -102,6 +102,7 @@ typedef struct {
      * the code 0 may be beyond it. */
     const yk_parquet_text *text;
     size_t dictionary, texts;
+    uint64_t page; /* where their page begins in the file, for messages */
 } yk_parquet_values;
 
 typedef struct yk_parquet_reader yk_parquet_reader;
@@ -121,7 +122,5 @@ yk_status yk_parquet_next(yk_parquet_reader *r, size_t *got_out);
 yk_status
 yk_parquet_unchanged(const yk_parquet_reader *r); /* YK_EDATA: the file has changed since it was opened */
 const yk_parquet_values *yk_parquet_values_of(const yk_parquet_reader *r, size_t i); /* of column[i] */
-uint64_t yk_parquet_page(const yk_parquet_reader *r,
-                         size_t i); /* where their page begins in the file, for messages */
 
 #endif

@@ -2,7 +2,6 @@
 #include "format/arrow.h"
 #include "format/parquet_internal.h"
 #include "format/wire.h"
-#include <string.h>
 
 static yk_status too_few(void)
 {

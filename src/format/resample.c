@@ -101,13 +101,6 @@ void yk_resampler_fini(yk_resampler *r)
 
 /* ---- resampling */
 
-/* Converts bytes to floats once, not once per tap. */
-static void widen(const uint8_t *restrict row, size_t n, float *restrict out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)row[i];
-}
-
 static void resample_gray(const yk__axis *a, const float *from, float *out)
 {
     for (size_t i = 0; i < a->n; i++) {
@@ -138,12 +131,6 @@ static inline uint8_t to_byte(float v)
     return (uint8_t)(int)(v + 0.5f);
 }
 
-/* The weights of ITU-R BT.601, as in JPEG. */
-static inline uint8_t to_gray(const float *v)
-{
-    return to_byte(0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2]);
-}
-
 /* [n][4] floats to three planes, in two steps: compilers vectorize the deinterleaving of bytes. */
 static void split_colors(const float *restrict from, size_t n, uint8_t *restrict out, size_t plane)
 {
@@ -171,19 +158,11 @@ static void put_row(const yk_resampler *r, const float *row, size_t box_row)
         for (size_t c = 1; c < f->out.channels; c++)
             memcpy(out + c * plane, out, f->box_w);
     } else if (f->out.channels == 1) {
-        for (size_t x = 0; x < f->box_w; x++)
-            out[x] = to_gray(row + 4 * x);
+        for (size_t x = 0; x < f->box_w; x++) /* the weights of ITU-R BT.601, as in JPEG */
+            out[x] = to_byte(0.299f * row[4 * x] + 0.587f * row[4 * x + 1] + 0.114f * row[4 * x + 2]);
     } else {
         split_colors(row, f->box_w, out, plane);
     }
-}
-
-static void finish_row(yk_resampler *r)
-{
-    size_t line = r->frame.box_w * r->lanes;
-    float *sum = r->sums + r->box_row % r->ring * line;
-    put_row(r, sum, r->box_row++);
-    memset(sum, 0, line * sizeof *sum);
 }
 
 void yk_resampler_row(yk_resampler *r, const uint8_t *row)
@@ -191,8 +170,10 @@ void yk_resampler_row(yk_resampler *r, const uint8_t *row)
     size_t at = r->source_row++, line = r->frame.box_w * r->lanes;
     const struct yk__taps *taps = r->y.taps;
     if (r->box_row == r->y.n || at < taps[r->box_row].first)
-        return; /* above or below the region */
-    widen(row, r->frame.in.width * r->lanes, r->wide);
+        return;                     /* above or below the region */
+    float *restrict wide = r->wide; /* converts bytes to floats once, not once per tap */
+    for (size_t i = 0; i < r->frame.in.width * r->lanes; i++)
+        wide[i] = (float)row[i];
     if (r->same_size) {
         put_row(r, r->wide, r->box_row++);
         return;
@@ -210,6 +191,9 @@ void yk_resampler_row(yk_resampler *r, const uint8_t *row)
         for (size_t k = 0; k < line; k++)
             sum[k] += w * from[k];
     }
-    while (r->box_row < r->y.n && at + 1 >= taps[r->box_row].first + taps[r->box_row].count)
-        finish_row(r);
+    while (r->box_row < r->y.n && at + 1 >= taps[r->box_row].first + taps[r->box_row].count) {
+        float *sum = r->sums + r->box_row % r->ring * line;
+        put_row(r, sum, r->box_row++);
+        memset(sum, 0, line * sizeof *sum);
+    }
 }

@@ -14,32 +14,19 @@
 #define OFFSET_MAX ((uint64_t)INT64_MAX)
 #define HEADER_MAX 100000000u /* set by the format, so that a wrong file is not parsed for minutes */
 
-static const struct {
-    const char *name;
-    size_t bytes;
-} dtypes[] = {
+const yk_dtype_info yk_dtypes[] = {
 #define ROW(name, bytes) {#name, bytes},
     YK_DTYPE_LIST(ROW)
 #undef ROW
 };
 
-#define DTYPES (sizeof dtypes / sizeof dtypes[0])
-
-const char *yk_dtype_name(yk_dtype dtype)
-{
-    return dtypes[dtype].name;
-}
-
-size_t yk_dtype_bytes(yk_dtype dtype)
-{
-    return dtypes[dtype].bytes;
-}
+#define DTYPES (sizeof yk_dtypes / sizeof yk_dtypes[0])
 
 /* The bytes of the data according to the shape; false: they do not fit into a file. */
 static bool bytes_of(const yk_tensor *t, uint64_t *out)
 {
     bool fits = true;
-    *out = dtypes[t->dtype].bytes;
+    *out = yk_dtypes[t->dtype].bytes;
     for (size_t i = 0; i < t->rank; i++)
         fits = fits && t->shape[i] <= INT64_MAX && !__builtin_mul_overflow(*out, t->shape[i], out);
     return fits;
@@ -58,7 +45,7 @@ static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *
                        "data_offsets", &begin, &end))
         return yk_fail(YK_EDATA, "tensor \"%s\" needs a dtype, a shape and data_offsets of two numbers: %s",
                        name, error.text);
-    while (d < DTYPES && strcmp(dtype, dtypes[d].name))
+    while (d < DTYPES && strcmp(dtype, yk_dtypes[d].name))
         d++;
     if (d == DTYPES)
         return yk_fail(
@@ -221,7 +208,7 @@ const char *yk_safetensors_meta(const yk_safetensors *s, const char *key)
 
 static void shape_text(const yk_tensor *t, char *text, size_t size)
 {
-    size_t at = (size_t)snprintf(text, size, "%s[", yk_dtype_name(t->dtype));
+    size_t at = (size_t)snprintf(text, size, "%s[", yk_dtypes[t->dtype].name);
     for (size_t i = 0; i < t->rank && at < size; i++)
         at += (size_t)snprintf(text + at, size - at, "%s%llu", i ? "," : "", (unsigned long long)t->shape[i]);
     if (at < size)
@@ -260,7 +247,7 @@ static yk_status arrange(const char *path, const yk_tensor *tensor, size_t n, co
     uint64_t total = 0, bytes;
     for (size_t width = 8, k = 0; width; width /= 2)
         for (size_t i = 0; i < n; i++)
-            if (yk_dtype_bytes(tensor[i].dtype) == width)
+            if (yk_dtypes[tensor[i].dtype].bytes == width)
                 order[k++] = &tensor[i];
     for (const yk_tensor *t = tensor; t < tensor + n; t++) {
         if (t->rank > YK_TENSOR_RANK_MAX)
@@ -307,7 +294,7 @@ static yk_status make_header(const char *path, const yk_tensor **tensor, size_t 
         for (size_t k = 0; k < t->rank; k++)
             json_array_append_new(shape, json_integer((json_int_t)t->shape[k]));
         st = add(path, all, "tensor", t->name,
-                 json_pack("{s:s, s:o, s:[I,I]}", "dtype", yk_dtype_name(t->dtype), "shape", shape,
+                 json_pack("{s:s, s:o, s:[I,I]}", "dtype", yk_dtypes[t->dtype].name, "shape", shape,
                            "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes)));
     }
     if (!st && !nmeta)

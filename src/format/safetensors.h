@@ -88,7 +88,10 @@ const char *yk_safetensors_meta(const yk_safetensors *s, const char *key); /* NU
 yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtype dtype, size_t rank,
                               const uint64_t *shape, const yk_tensor **out);
 
-const char *yk_dtype_name(yk_dtype dtype); /* "F32" */
-size_t yk_dtype_bytes(yk_dtype dtype);
+typedef struct {
+    const char *name; /* "F32" */
+    size_t bytes;
+} yk_dtype_info;
+extern const yk_dtype_info yk_dtypes[]; /* by yk_dtype */
 
 #endif

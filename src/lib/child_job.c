@@ -358,15 +358,6 @@ static void finish(job *j)
     free(j->metrics_path);
 }
 
-/* Where the child writes its metrics, and how much is there before it starts. */
-static void find_metrics(job *j)
-{
-    struct stat before;
-    if (j->run_dir && asprintf(&j->metrics_path, "%s/metrics.jsonl", j->run_dir) < 0)
-        j->metrics_path = NULL;
-    j->skip = j->metrics_path && stat(j->metrics_path, &before) == 0 ? (long)before.st_size : 0;
-}
-
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
 {
     job j = {.t = t, .err = -1};
@@ -380,7 +371,10 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     yk_status st = none ? YK_OK : yk_run_dir_choose(config->out, config->model, &j.run_dir);
     if (st)
         return st;
-    find_metrics(&j);
+    struct stat before;
+    if (j.run_dir && asprintf(&j.metrics_path, "%s/metrics.jsonl", j.run_dir) < 0)
+        j.metrics_path = NULL;
+    j.skip = j.metrics_path && stat(j.metrics_path, &before) == 0 ? (long)before.st_size : 0;
     st = find_program(program);
     if (!st)
         st = make_command(&j, &command);

@@ -9,7 +9,6 @@
 #include "data/memory.h"
 #include "train/train.h"
 #include "train/trained.h"
-#include <limits.h>
 #include <stdio.h>
 #include <yoke.h>
 

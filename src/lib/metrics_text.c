@@ -2,7 +2,6 @@
 #include "lib/internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void yk_show_metrics_line(yk_text *t, const yk_eval_metrics *m)

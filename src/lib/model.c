@@ -6,7 +6,6 @@
 #include "train/infer.h"
 #include <libgen.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -273,14 +273,6 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
     return st;
 }
 
-/* Whether the run that is resumed has begun, so that its learning rate is known. */
-static bool is_run(const char *dir)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/config.ini", dir);
-    return access(path, F_OK) == 0;
-}
-
 yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
 {
     yk_config_init(out);
@@ -293,7 +285,9 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
     for (size_t i = 0; !st && i < o->n; i++)
         if (o->setting[i].name)
             st = yk_config_set(out, o->setting[i].name, o->setting[i].value);
-    if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && is_run(out->out))
-        out->lr = before; /* --lr auto searches once */
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/config.ini", out->out ? out->out : "");
+    if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && access(path, F_OK) == 0)
+        out->lr = before; /* the run has begun: --lr auto searches once */
     return st;
 }

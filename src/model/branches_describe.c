@@ -2,18 +2,13 @@
 #include "model/branches.h"
 
 #include <stdio.h>
+#include <string.h>
 
-static yk_layer_line line_of(size_t values, size_t params, size_t bytes, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static yk_layer_line line_of(size_t values, size_t params, size_t bytes, const char *format, ...)
+/* The next line; the caller prints its text. */
+static char *add_line(yk_layer_line *line, size_t values, size_t params, size_t bytes)
 {
-    yk_layer_line line = {.rank = 1, .shape = {values}, .params = params, .bytes = bytes};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line.text, sizeof line.text, format, args);
-    va_end(args);
-    return line;
+    *line = (yk_layer_line){.rank = 1, .shape = {values}, .params = params, .bytes = bytes};
+    return line->text;
 }
 
 /* The parameters of a shared table are counted once. */
@@ -23,23 +18,25 @@ int yk__branches_describe(const yk_model *model, size_t max_batch, yk_layer_line
     const size_t dim = model->shape.dim;
     bool counted[YK__MAX_TABLES] = {false};
     int n = 0;
-    out[n++] = line_of(m->fields, 0, 0, "input: %zu key%s, %zu field%s", dim, yk_plural(dim), m->fields,
-                       yk_plural(m->fields));
+    enum { SIZE = sizeof out->text };
+    snprintf(add_line(&out[n++], m->fields, 0, 0), SIZE, "input: %zu key%s, %zu field%s", dim, yk_plural(dim),
+             m->fields, yk_plural(m->fields));
     if (m->linear)
-        out[n++] = line_of(1, dim + (model->bias_key != UINT32_MAX), max_batch * sizeof(float), "linear");
+        strcpy(add_line(&out[n++], 1, dim + (model->bias_key != UINT32_MAX), max_batch * sizeof(float)),
+               "linear");
     for (int i = 0; i < m->nfm; i++) {
         const yk__vectors *t = &m->table[m->fm[i]];
-        out[n++] = line_of(1, counted[m->fm[i]] ? 0 : dim * t->width, max_batch * t->width * sizeof(float),
-                           "fm %u name=%s", t->width, t->name);
+        snprintf(add_line(&out[n++], 1, counted[m->fm[i]] ? 0 : dim * t->width,
+                          max_batch * t->width * sizeof(float)),
+                 SIZE, "fm %u name=%s", t->width, t->name);
         counted[m->fm[i]] = true;
     }
     if (m->net) {
         const yk__vectors *t = &m->table[m->embed];
         yk_layer_line *embed = &out[n];
         n += yk_net_ops.describe(&m->net->model, max_batch, embed);
-        const size_t bytes = embed->bytes;
-        *embed = line_of(m->fields * t->width, counted[m->embed] ? 0 : dim * t->width, bytes,
-                         "embed %u name=%s", t->width, t->name);
+        snprintf(add_line(embed, m->fields * t->width, counted[m->embed] ? 0 : dim * t->width, embed->bytes),
+                 SIZE, "embed %u name=%s", t->width, t->name);
     }
     return n;
 }

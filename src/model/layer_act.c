@@ -67,31 +67,19 @@ static void torch_dropout(const yk__layer *l, yk_text *to)
 
 #define ELEMENTWISE .shape = yk__same_shape, .run = each_row
 
+/* name, module of PyTorch, function, what backward() reads, what working in place preserves */
+#define ACTIVATION(NAME, MODULE, FUNCTION, READS, PRESERVES)                                                 \
+    {                                                                                                        \
+        ELEMENTWISE, .parse = no_args, .elementwise = YK__ACTIVATION, .name = NAME, .module = MODULE,        \
+                     .activation = FUNCTION, .backward_reads = READS, .preserves = PRESERVES                 \
+    }
+
 /* Where relu outputs 0 the gradient is 0, so that overwriting the value loses nothing. tanh preserves the sign, which is what
  * relu reads; so does dropout where the gradient is not 0. */
-const yk__layer_ops yk__relu_ops = {ELEMENTWISE,
-                                    .name = "relu",
-                                    .module = "ReLU",
-                                    .parse = no_args,
-                                    .backward_reads = YK__SIGNS,
-                                    .elementwise = YK__ACTIVATION,
-                                    .preserves = YK__ALL_VALUES,
-                                    .activation = YK_RELU};
-const yk__layer_ops yk__tanh_ops = {ELEMENTWISE,
-                                    .name = "tanh",
-                                    .module = "Tanh",
-                                    .parse = no_args,
-                                    .backward_reads = YK__ALL_VALUES,
-                                    .elementwise = YK__ACTIVATION,
-                                    .preserves = YK__SIGNS,
-                                    .activation = YK_TANH};
-const yk__layer_ops yk__sigmoid_ops = {ELEMENTWISE,
-                                       .name = "sigmoid",
-                                       .module = "Sigmoid",
-                                       .parse = no_args,
-                                       .backward_reads = YK__ALL_VALUES,
-                                       .elementwise = YK__ACTIVATION,
-                                       .activation = YK_SIGMOID};
+const yk__layer_ops yk__relu_ops = ACTIVATION("relu", "ReLU", YK_RELU, YK__SIGNS, YK__ALL_VALUES),
+                    yk__tanh_ops = ACTIVATION("tanh", "Tanh", YK_TANH, YK__ALL_VALUES, YK__SIGNS),
+                    yk__sigmoid_ops =
+                        ACTIVATION("sigmoid", "Sigmoid", YK_SIGMOID, YK__ALL_VALUES, YK__NO_VALUES);
 const yk__layer_ops yk__dropout_ops = {ELEMENTWISE,
                                        .name = "dropout",
                                        .module = "Dropout",

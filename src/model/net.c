@@ -17,16 +17,6 @@ enum { WAVE_BYTES = 1 << 26, MIN_PRODUCTS = 1 << 16 };
 
 /* ---- creation ---- */
 
-/* Nothing needs the gradient of the input of the first layer with parameters, or of any layer before it. */
-static void mark_no_input_gradient(yk__net *net)
-{
-    for (int i = 0; i < net->nlayers; i++) {
-        net->layer[i].no_input_gradient = true;
-        if (net->layer[i].weights)
-            return;
-    }
-}
-
 /* Makes the borders of layers with equal_borders equal. Repeated, since that changes the borders of neighboring layers. */
 static void choose_borders(yk__net *net)
 {
@@ -113,8 +103,9 @@ static yk_status create_net(const char *name, const char *list, size_t begin, si
                      shape->channels, shape->height, shape->width);
     if (!st)
         st = check_options(net);
-    if (!is_branch)
-        mark_no_input_gradient(net);
+    /* Nothing needs the gradient of the input of the first layer with parameters, or of any layer before it. */
+    for (int i = 0; !is_branch && i < net->nlayers && (i == 0 || !net->layer[i - 1].weights); i++)
+        net->layer[i].no_input_gradient = true;
     if (!st)
         st = add_tensors(net);
     if (!st && net->model.nparams == 0)
@@ -288,14 +279,6 @@ static yk_status check_sizes(const yk__net *net)
     return YK_OK;
 }
 
-static yk_status start_threads(yk_workspace *w)
-{
-    yk_status st = YK_OK;
-    for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
-        st = yk_team_create(w->division.size, &w->group[g].team);
-    return st ? st : yk_thread_pool_create(w->threads, &w->pool);
-}
-
 static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_batch)
 {
     w->net = (const yk__net *)m;
@@ -318,7 +301,9 @@ static yk_status workspace_init(const yk_model *m, yk_workspace *w, size_t max_b
     for (int i = 0; !st && i < w->net->nlayers; i++)
         if (w->layer[i].ops->prepare)
             st = w->layer[i].ops->prepare(&w->layer[i], w->division.chunk, &w->memory);
-    return !st && w->threads > 1 ? start_threads(w) : st;
+    for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
+        st = yk_team_create(w->division.size, &w->group[g].team);
+    return !st && w->threads > 1 ? yk_thread_pool_create(w->threads, &w->pool) : st;
 }
 
 /* ---- functions of the model ---- */

@@ -215,30 +215,21 @@ void yk__layer_torch(const yk__layer *l, yk_text *to);
 /* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented. */
 void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise);
 
-/* net_describe.c: the time of each layer and pass, measured by thread 0 of a worker. Slots: the input, the layers forward, the
- * loss, the layers backward. */
+/* net_describe.c: the time of each layer and pass, measured by thread 0 of a worker. Slot i is layer i, forward. */
+enum {
+    YK__SLOT_BACKWARD = YK__MAX_LAYERS, /* of layer 0 */
+    YK__SLOT_INPUT = 2 * YK__MAX_LAYERS,
+    YK__SLOT_LOSS,
+    YK__SLOTS
+};
+
 struct yk__profile {
     struct {
         uint64_t calls, blocks, ns;
-    } slot[2 * YK__MAX_LAYERS + 2];
+    } slot[YK__SLOTS];
     struct yk_trace_track *track; /* NULL: no timeline */
-    char name[2 * YK__MAX_LAYERS + 2][80];
+    char name[YK__SLOTS][80];
 };
-
-static inline int yk__slot_forward(int layer)
-{
-    return 1 + layer;
-}
-
-static inline int yk__slot_loss(const yk__net *net)
-{
-    return 1 + net->nlayers;
-}
-
-static inline int yk__slot_backward(const yk__net *net, int layer)
-{
-    return 2 + net->nlayers + layer;
-}
 
 /* Adds the time since `since` to a slot and, unless `blocks` is 0, one call with that many blocks. Returns the current time. */
 uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);

@@ -70,12 +70,11 @@ void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track
 {
     p->track = track;
     /* "input" is the phase of waiting for data */
-    snprintf(p->name[0], sizeof p->name[0], "%s", net->is_branch ? "embed" : "load images");
-    snprintf(p->name[yk__slot_loss(net)], sizeof p->name[0], "%s", loss_of(net));
+    snprintf(p->name[YK__SLOT_INPUT], sizeof p->name[0], "%s", net->is_branch ? "embed" : "load images");
+    snprintf(p->name[YK__SLOT_LOSS], sizeof p->name[0], "%s", loss_of(net));
     for (int i = 0; i < net->nlayers; i++) {
-        snprintf(p->name[yk__slot_forward(i)], sizeof p->name[0], "%.60s", net->layer[i].text);
-        snprintf(p->name[yk__slot_backward(net, i)], sizeof p->name[0], "%.60s, backward",
-                 net->layer[i].text);
+        snprintf(p->name[i], sizeof p->name[0], "%.60s", net->layer[i].text);
+        snprintf(p->name[YK__SLOT_BACKWARD + i], sizeof p->name[0], "%.60s, backward", net->layer[i].text);
     }
 }
 
@@ -98,17 +97,17 @@ static yk_profile_line *fill(const yk__profile *p, int slot, const char *text, c
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out)
 {
     const yk__edge *first = &net->edge[0], *last = &net->edge[net->nedges - 1];
-    yk_profile_line *to = fill(p, 0, net->is_branch ? "embed" : "input", "forward", first, 0.0,
+    yk_profile_line *to = fill(p, YK__SLOT_INPUT, net->is_branch ? "embed" : "input", "forward", first, 0.0,
                                5.0 * (double)yk__edge_size(first), 0.0, out);
-    to = fill(p, yk__slot_loss(net), loss_of(net), "forward", last, 0.0, 8.0 * (double)yk__edge_size(last),
-              0.0, to);
+    to = fill(p, YK__SLOT_LOSS, loss_of(net), "forward", last, 0.0, 8.0 * (double)yk__edge_size(last), 0.0,
+              to);
     for (int i = 0; i < net->nlayers; i++) {
         const yk__layer *l = &net->layer[i];
         const double x = 4.0 * (double)yk__edge_size(&l->in_edge),
                      y = 4.0 * (double)yk__edge_size(&l->out_edge), dx = l->no_input_gradient ? 0.0 : x,
                      weights = 4.0 * (double)(l->weights + l->biases);
-        to = fill(p, yk__slot_forward(i), l->text, "forward", &l->out_edge, l->flops, x + y, weights, to);
-        to = fill(p, yk__slot_backward(net, i), l->text, "backward", &l->out_edge, flops_back(l), x + y + dx,
+        to = fill(p, i, l->text, "forward", &l->out_edge, l->flops, x + y, weights, to);
+        to = fill(p, YK__SLOT_BACKWARD + i, l->text, "backward", &l->out_edge, flops_back(l), x + y + dx,
                   3.0 * weights, to); /* reads weights, reads and writes their gradient */
     }
     return (int)(to - out);

@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parses a number above 0. */
-static bool positive(const char *text, double *out)
-{
-    const char *end = yk_decimal(text, out);
-    return end && !*end && *out > 0.0;
-}
-
 yk_status yk_net_options_init(yk_net_options *o, const char *text)
 {
     static const struct {
@@ -34,7 +27,8 @@ yk_status yk_net_options_init(yk_net_options *o, const char *text)
             "unknown --init %s; choose he, glorot, torch, normal:SIGMA or uniform:LIMIT, as in --init "
             "normal:0.01",
             text);
-    if (!positive(strchr(text, ':') + 1, &o->init_size))
+    const char *end = yk_decimal(strchr(text, ':') + 1, &o->init_size);
+    if (!end || *end || !(o->init_size > 0.0))
         return yk_fail(YK_EUSAGE, "--init %s: expected a number above 0 after the colon, as in %s:0.01", text,
                        normal ? "normal" : "uniform");
     o->init = normal ? YK_INIT_NORMAL : YK_INIT_UNIFORM;

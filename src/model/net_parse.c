@@ -141,16 +141,6 @@ static yk_status fail_named(yk__net *net, const char *name, const char *list, si
         name, square.height, square.width, input.height, input.width, square.height);
 }
 
-/* Named networks had no flatten layer in yoke 0.1.0. It does not change the random numbers of the other layers. */
-static void number_streams(yk__net *net)
-{
-    int flattened = 0;
-    for (int i = 0; i < net->nlayers; i++) {
-        net->layer[i].stream = i - flattened;
-        flattened += strcmp(net->layer[i].text, "flatten") == 0;
-    }
-}
-
 yk_status yk__net_parse(yk__net *net, const char *name, const char *list, size_t begin, size_t end)
 {
     const yk_model_shape *s = &net->model.shape;
@@ -175,7 +165,10 @@ yk_status yk__net_parse(yk__net *net, const char *name, const char *list, size_t
                  last->width, needs, outputs);
         return yk__list_error(list, end, why);
     }
-    if (name)
-        number_streams(net);
+    /* Named networks had no flatten layer in yoke 0.1.0. It does not change the random numbers of the other layers. */
+    for (int i = 0, flattened = 0; name && i < net->nlayers; i++) {
+        net->layer[i].stream = i - flattened;
+        flattened += strcmp(net->layer[i].text, "flatten") == 0;
+    }
     return remove_last_border(net, list, end);
 }

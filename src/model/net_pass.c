@@ -104,7 +104,7 @@ static void backward(const yk_workspace *w, yk__pass *ctx, int layer, progress *
     for (ctx->part = 0; ctx->part < parts; ctx->part++) {
         const bool last = ctx->part + 1 == parts;
         l->ops->run(l, ctx, true);
-        end_stage(ctx, p, last ? yk__slot_backward(w->net, layer) : -1);
+        end_stage(ctx, p, last ? YK__SLOT_BACKWARD + layer : -1);
         if (p->ready)
             w->ready(w->ready_context, w->grad, l->weights_offset,
                      l->weights_offset + (last ? l->weights + l->biases : 0));
@@ -120,13 +120,13 @@ static void run_stages(yk_workspace *w, yk__pass *ctx, size_t first, progress *p
         hooks->load(hooks->context, ctx, first);
     else
         yk__load_images(ctx, w->batch, first, w->noise);
-    end_stage(ctx, p, 0);
+    end_stage(ctx, p, YK__SLOT_INPUT);
     for (int i = 0; i < net->nlayers; i++) {
         w->layer[i].ops->run(&w->layer[i], ctx, false);
-        end_stage(ctx, p, yk__slot_forward(i));
+        end_stage(ctx, p, i);
     }
     compute_loss(w, ctx, first);
-    end_stage(ctx, p, yk__slot_loss(net));
+    end_stage(ctx, p, YK__SLOT_LOSS);
     add_lap(p, &w->forward_ns);
     for (int i = net->nlayers - 1; w->training && i >= 0; i--)
         backward(w, ctx, i, p);
@@ -170,7 +170,7 @@ static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n
             continue;
         l->ops->finish(l, &all);
         if (p->profile)
-            p->since = yk__profile_add(p->profile, yk__slot_backward(w->net, i), p->since, 0);
+            p->since = yk__profile_add(p->profile, YK__SLOT_BACKWARD + i, p->since, 0);
     }
 }
 
@@ -208,15 +208,6 @@ static void pass(void *workspace, int me, int all)
     }
 }
 
-/* By blocks, the gradients of all layers become final together. */
-static void all_ready(yk_workspace *w)
-{
-    for (int i = w->net->nlayers - 1; w->ready && i >= 0; i--) {
-        const yk__layer *l = &w->layer[i];
-        w->ready(w->ready_context, w->grad, l->weights_offset, l->weights_offset + l->weights + l->biases);
-    }
-}
-
 double yk__net_pass(yk_workspace *w, const yk_batch *batch, const float *params, bool training, float *p)
 {
     w->batch = batch;
@@ -228,7 +219,11 @@ double yk__net_pass(yk_workspace *w, const yk_batch *batch, const float *params,
     if (training && batch->n == 0) /* otherwise the first chunk overwrites it */
         memset(w->grad, 0, w->net->model.nparams * sizeof *w->grad);
     yk_thread_pool_run(w->pool, pass, w);
-    if (w->division.by_blocks && w->training && w->batch->n)
-        all_ready(w);
+    const bool ready = w->ready && w->division.by_blocks && w->training && w->batch->n;
+    for (int i = w->net->nlayers - 1; ready && i >= 0;
+         i--) { /* by blocks, all gradients become final together */
+        const yk__layer *l = &w->layer[i];
+        w->ready(w->ready_context, w->grad, l->weights_offset, l->weights_offset + l->weights + l->biases);
+    }
     return w->loss;
 }
