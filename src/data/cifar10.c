@@ -125,29 +125,22 @@ static yk_status cifar_reader_open(yk_reader *r)
     return st;
 }
 
-/* 0: not known, because a file is compressed or incomplete. */
-static uint64_t count_examples(const yk_files *f)
-{
-    uint64_t n = 0;
-    for (size_t b = 0; b < f->nblocks; b++) {
-        uint64_t bytes = f->block[b].end - f->block[b].begin;
-        if (f->block[b].end == UINT64_MAX || bytes % RECORD)
-            return 0;
-        n += bytes / RECORD;
-    }
-    return n;
-}
-
 static yk_status cifar_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
-    bool directory = yk__is_directory(spec->where);
+    bool directory = yk__is_directory(spec->where), whole = true;
     yk_status st = directory ? find_split(spec->where, source->split, &source->files)
                              : yk_files_find(spec->where, &source->files);
     if (st || (st = yk__file_blocks(source, BLOCK)))
         return st;
     source->kind = YK_ROWS_U8;
-    source->examples = count_examples(&source->files);
+    for (size_t b = 0; b < source->nblocks; b++) {
+        const yk_file_block *k = &source->files.block[b];
+        const uint64_t bytes = k->end - k->begin;
+        whole &= k->end != UINT64_MAX && bytes % RECORD == 0;
+        source->examples += bytes / RECORD;
+    }
+    source->examples = whole ? source->examples : 0; /* not known if a file is compressed or incomplete */
     source->dim = PIXELS;
     source->classes = CLASSES;
     source->height = source->width = SIDE;

@@ -42,22 +42,18 @@ static int find_word(const char *const *words, const char *text, size_t n)
     return -1;
 }
 
-static bool boolean(const char *text, size_t n, double *out)
-{
-    static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE", NULL};
-    const int i = find_word(words, text, n);
-    if (i >= 0)
-        *out = (double)(i % 2);
-    return i >= 0;
-}
-
 bool yk_cell_number(const char *text, size_t n, double *out)
 {
+    static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE", NULL};
     yk_cell_trim(&text, &n);
     const char *end = text + n;
     double v;
-    if (!n || yk_decimal_before(text, end, &v) != end || !isfinite(v))
-        return boolean(text, n, out);
+    if (!n || yk_decimal_before(text, end, &v) != end || !isfinite(v)) {
+        const int i = find_word(words, text, n);
+        if (i < 0)
+            return false;
+        v = i % 2;
+    }
     *out = v;
     return true;
 }

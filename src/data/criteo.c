@@ -64,17 +64,6 @@ static uint64_t find_code(const criteo *s, int64_t v)
     return 16 + k;
 }
 
-static void make_buckets(criteo *s)
-{
-    for (int k = 0; k < BUCKETS; k++) {
-        double bound = yk__exact_exp(sqrt((double)k));
-        uint64_t v = (uint64_t)bound;
-        s->min[k] = v + ((double)v < bound);
-    }
-    for (int64_t v = 0; v < SMALL; v++)
-        s->small[v] = (uint16_t)find_code(s, v);
-}
-
 /* ---- the columns of a line. The parsers return what follows the value, or NULL if it is bad. */
 
 static const char *parse_long_integer(const char *p, int64_t *out)
@@ -271,9 +260,14 @@ static yk_status criteo_open(yk_source *source)
     source->fields = s->fields ? FIELDS : 1;
     for (uint64_t i = 0; i < FIELDS; i++)
         s->column[i] = yk_mix64(i + 1);
-    make_buckets(s);
-    for (int v = 0; s->values && v < SMALL; v++)
+    for (int k = 0; k < BUCKETS; k++) {
+        const double bound = yk__exact_exp(sqrt((double)k));
+        s->min[k] = (uint64_t)bound + ((double)(uint64_t)bound < bound);
+    }
+    for (int v = 0; v < SMALL; v++) {
+        s->small[v] = (uint16_t)find_code(s, v);
         s->log_of[v] = (float)log1p((double)v);
+    }
     return yk__text_open(source);
 }
 

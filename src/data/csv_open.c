@@ -55,13 +55,18 @@ static yk_status open_sample(const yk__csv *s, sample *t)
     return st;
 }
 
-/* The delimiter that occurs most often in the line, outside quotes. */
-static char find_delimiter(const char *line, const char *end)
+/* By default, the delimiter that occurs most often in the line. */
+static yk_status choose_delimiter(yk__csv *s, yk_spec *spec, const char *line, const char *end)
 {
+    static const struct {
+        const char *word;
+        char c;
+    } named[] = {{"tab", '\t'}, {"comma", ','}, {"semicolon", ';'}, {"pipe", '|'}, {"space", ' '}};
     static const char known[] = ",\t;|";
+    const char *given = yk_spec_text(spec, "delimiter");
     size_t count[4] = {0}, best = 0;
     bool open = false;
-    for (const char *p = line; p != end; p++) {
+    for (const char *p = line; p != end; p++) { /* outside quotes */
         open ^= *p == '"';
         const char *k = open || !*p ? NULL : strchr(known, *p);
         if (k)
@@ -69,17 +74,7 @@ static char find_delimiter(const char *line, const char *end)
     }
     for (size_t i = 1; i < 4; i++)
         best = count[i] && count[i] >= count[best] ? i : best; /* 0;1,5: decimal commas */
-    return known[best];
-}
-
-static yk_status choose_delimiter(yk__csv *s, yk_spec *spec, const char *line, const char *end)
-{
-    static const struct {
-        const char *word;
-        char c;
-    } named[] = {{"tab", '\t'}, {"comma", ','}, {"semicolon", ';'}, {"pipe", '|'}, {"space", ' '}};
-    const char *given = yk_spec_text(spec, "delimiter");
-    s->delimiter = !given ? find_delimiter(line, end) : strlen(given) == 1 ? *given : 0;
+    s->delimiter = !given ? known[best] : strlen(given) == 1 ? *given : 0;
     for (size_t i = 0; given && i < sizeof named / sizeof *named; i++)
         if (!strcmp(named[i].word, given))
             s->delimiter = named[i].c;

@@ -200,25 +200,7 @@ static yk_status read_stream(stream *s, yk_rows *rows, bool *last_out)
 
 /* ---- windows */
 
-/* Remaps the keys of a full window and shuffles its rows. */
-static yk_status prepare(const stream_feed *f, window *w)
-{
-    yk_status st = yk_dataset_check(f->feed.data, &w->rows);
-    if (!st && f->feed.plan.keymap)
-        st = yk_keymap_rows(f->feed.plan.keymap, &w->rows);
-    if (!st)
-        st = YK_RESERVE(w->pick, w->pick_cap, w->rows.n + 1, "the shuffle buffer");
-    if (st)
-        return st;
-    uint64_t seed = yk__epoch_seed(&f->feed.plan, w->begin.epoch) ^
-                    yk_mix64(w->begin.ordinal * 0x100000001b3u + w->begin.record);
-    yk_perm order = yk_perm_make(w->rows.n, seed);
-    for (size_t i = 0; i < w->rows.n; i++)
-        w->pick[i] = (uint32_t)(f->feed.plan.in_order ? i : yk_perm_at(&order, i));
-    return YK_OK;
-}
-
-/* Reads examples into a window, from the thread's cursor on. */
+/* Reads examples into a window, from the thread's cursor on, remaps their keys and shuffles them. */
 static yk_status fill(stream *s, window *w)
 {
     stream_feed *f = s->owner;
@@ -232,7 +214,16 @@ static yk_status fill(stream *s, window *w)
         if (s->quit)
             return YK_OK;
     }
-    return prepare(f, w);
+    if ((st = yk_dataset_check(f->feed.data, &w->rows)) ||
+        (f->feed.plan.keymap && (st = yk_keymap_rows(f->feed.plan.keymap, &w->rows))) ||
+        (st = YK_RESERVE(w->pick, w->pick_cap, w->rows.n + 1, "the shuffle buffer")))
+        return st;
+    const uint64_t seed = yk__epoch_seed(&f->feed.plan, w->begin.epoch) ^
+                          yk_mix64(w->begin.ordinal * 0x100000001b3u + w->begin.record);
+    const yk_perm order = yk_perm_make(w->rows.n, seed);
+    for (size_t i = 0; i < w->rows.n; i++)
+        w->pick[i] = (uint32_t)(f->feed.plan.in_order ? i : yk_perm_at(&order, i));
+    return YK_OK;
 }
 
 static void *read_ahead(void *arg)
@@ -264,15 +255,6 @@ static void *read_ahead(void *arg)
     yk_mutex_unlock(&s->lock);
     close_block(s);
     return NULL;
-}
-
-static yk_status start(stream *s)
-{
-    int e = yk_thread_start(&s->thread, read_ahead, s);
-    if (e)
-        return yk_fail(YK_ESYSTEM, "cannot start the reader thread of worker %d: %s", s->me, strerror(e));
-    s->started = true;
-    return YK_OK;
 }
 
 /* Stops the thread, and drops what it has read. */
@@ -347,8 +329,10 @@ static yk_status current_window(stream *s, window **out)
     yk_status st = s->number < 0 ? change_stream(s, &changed) : YK_OK;
     *out = NULL;
     while (!st && !changed && s->number >= 0 && !s->here.over) {
-        if (!s->started && (st = start(s)))
-            return st;
+        const int e = s->started ? 0 : yk_thread_start(&s->thread, read_ahead, s);
+        if (e)
+            return yk_fail(YK_ESYSTEM, "cannot start the reader thread of worker %d: %s", s->me, strerror(e));
+        s->started = true;
         window *w = &s->window[s->current];
         yk_mutex_lock(&s->lock);
         if (!w->ready &&

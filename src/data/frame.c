@@ -35,16 +35,6 @@ static yk_status fail_stream(struct ArrowArrayStream *s, int error)
     return yk_fail(YK_EDATA, "frame: the Arrow stream failed: %s", why ? why : strerror(error));
 }
 
-static yk_status check_batch(const yk_frame *f, const struct ArrowArray *a)
-{
-    bool good = a->length >= 0 && a->offset >= 0 && a->n_children == (int64_t)f->ncolumns;
-    for (size_t i = 0; good && i < f->ncolumns; i++)
-        good = a->children[i]->length >= a->offset + a->length;
-    return good ? YK_OK
-                : yk_fail(YK_EDATA, "frame: an array of the Arrow stream is not a table of %zu columns",
-                          f->ncolumns);
-}
-
 /* The next array with rows; out->release NULL: there is none. The caller releases it, even after a failure. */
 static yk_status next_array(yk_frame *f, struct ArrowArray *out)
 {
@@ -54,9 +44,16 @@ static yk_status next_array(yk_frame *f, struct ArrowArray *out)
         if (error)
             return fail_stream(&f->stream, error);
         if (!out->release || out->length)
-            return out->release ? check_batch(f, out) : YK_OK;
+            break;
         out->release(out);
     }
+    bool good =
+        !out->release || (out->length >= 0 && out->offset >= 0 && out->n_children == (int64_t)f->ncolumns);
+    for (size_t i = 0; out->release && good && i < f->ncolumns; i++)
+        good = out->children[i]->length >= out->offset + out->length;
+    return good ? YK_OK
+                : yk_fail(YK_EDATA, "frame: an array of the Arrow stream is not a table of %zu columns",
+                          f->ncolumns);
 }
 
 static yk_status take_all(yk_frame *f)

@@ -212,25 +212,6 @@ static yk_status count_sparse(pass *w, const yk_rows *rows)
 
 /* ---- the columns of a table: sources that were opened with carry "*" have the texts of all cells */
 
-/* A value that is new: counts it, and keeps the first ones. */
-static yk_status add_value(yk_inspected_column *c, const char *text, size_t n)
-{
-    bool is_new = false;
-    yk_status st = yk_schema_value_add(&c->seen, yk_cell_hash(1, text, n) | 1, &is_new);
-    if (is_new && c->seen.n <= YK_INSPECT_EXAMPLES && !(c->example[c->seen.n - 1] = strndup(text, 40)))
-        st = yk_fail_memory(40, "a value");
-    return st;
-}
-
-static void narrow_type(yk_inspected_column *c, const char *text, size_t n)
-{
-    double v;
-    if (*c->type != 't' && !yk_cell_number(text, n, &v))
-        c->type = "text";
-    else if (*c->type == 'i' && v != floor(v))
-        c->type = "number";
-}
-
 static yk_status count_cells(const yk_schema *s, const yk_reader *r, size_t rows, yk_inspection *out)
 {
     yk_status st = YK_OK;
@@ -243,8 +224,16 @@ static yk_status count_cells(const yk_schema *s, const yk_reader *r, size_t rows
                 c->missing++;
                 continue;
             }
-            narrow_type(c, text, n);
-            st = add_value(c, text, n);
+            double v;
+            if (*c->type != 't' && !yk_cell_number(text, n, &v))
+                c->type = "text";
+            else if (*c->type == 'i' && v != floor(v))
+                c->type = "number";
+            bool is_new = false;
+            st = yk_schema_value_add(&c->seen, yk_cell_hash(1, text, n) | 1, &is_new);
+            if (is_new && c->seen.n <= YK_INSPECT_EXAMPLES &&
+                !(c->example[c->seen.n - 1] = strndup(text, 40))) /* the first values */
+                st = yk_fail_memory(40, "a value");
         }
     return st;
 }

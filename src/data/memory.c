@@ -64,14 +64,6 @@ static yk_status check_row(const yk_rows *rows, const int64_t *key, size_t r, si
     return YK_OK;
 }
 
-static bool starts_are_valid(const yk_rows *rows)
-{
-    bool bad = rows->start[0] != 0;
-    for (size_t r = 0; r < rows->n; r++)
-        bad |= rows->start[r] > rows->start[r + 1];
-    return !bad;
-}
-
 /* Whether the exponent is that of infinity or NaN. */
 static inline uint32_t is_not_finite(float x)
 {
@@ -168,7 +160,9 @@ static yk_status check_found(yk_rows *rows, const int64_t *key, size_t first, co
 
 static yk_status check_sparse(yk_memory_data *m)
 {
-    scan found = {.bad = !starts_are_valid(&m->rows)};
+    scan found = {.bad = m->rows.start[0] != 0};
+    for (size_t r = 0; r < m->rows.n; r++)
+        found.bad |= m->rows.start[r] > m->rows.start[r + 1];
     yk_status st = found.bad ? YK_OK : scan_rows(&m->rows, &found);
     m->ascending = !found.falls && !m->key;
     return st ? st : check_found(&m->rows, m->key, 0, &found);

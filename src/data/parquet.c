@@ -39,19 +39,6 @@ typedef struct {
 
 /* ---- files */
 
-static yk_status add_columns(yk_schema *own, const yk_parquet *f)
-{
-    yk_status st = YK_OK;
-    for (size_t i = 0; i < f->ncolumns && !st; i++) {
-        const yk_parquet_column *c = &f->column[i];
-        st = yk_schema_add(own, c->name, strlen(c->name), c->type);
-        if (!st && c->kind == YK_PARQUET_TEXT)
-            own->column[i].role = YK_COLUMN_CATEGORICAL;
-    }
-    own->header = true;
-    return st;
-}
-
 /* Opens all files, and adds the columns of the first one to the schema. */
 static yk_status open_tables(parquet_source *s)
 {
@@ -60,11 +47,15 @@ static yk_status open_tables(parquet_source *s)
     yk_status st = YK_OK;
     if (!(s->table = calloc(files->n, sizeof *s->table)))
         return yk_fail_memory(files->n * sizeof *s->table, "files");
-    for (size_t i = 0; i < files->n && !st; i++) {
+    for (size_t i = 0; i < files->n && !st; i++)
         st = yk_parquet_open(files->path[i], &s->table[i].file);
-        if (!st && i == 0)
-            st = add_columns(own, s->table[i].file);
-    }
+    own->header = true;
+    const yk_parquet *first = s->table->file;
+    for (size_t i = 0; !st && i < first->ncolumns; i++)
+        if (!(st = yk_schema_add(own, first->column[i].name, strlen(first->column[i].name),
+                                 first->column[i].type)) &&
+            first->column[i].kind == YK_PARQUET_TEXT)
+            own->column[i].role = YK_COLUMN_CATEGORICAL;
     return st;
 }
 

@@ -16,16 +16,6 @@ void yk_positions_fini(yk_positions *p)
     yk_mutex_destroy(&p->lock);
 }
 
-/* Whether the row is within the known ranges, so that nothing changes. */
-static bool is_known(const yk_positions *p, const uint32_t *index, size_t n)
-{
-    bool inside = n && n == atomic_load_explicit(&p->n, memory_order_acquire);
-    for (size_t i = 0; inside && i < n; i++)
-        inside = index[i] >= atomic_load_explicit(&p->range[i].low, memory_order_relaxed) &&
-                 index[i] <= atomic_load_explicit(&p->range[i].high, memory_order_relaxed);
-    return inside;
-}
-
 /* The first row decides the number of positions. Their ranges are empty at first. */
 static yk_status begin(yk_positions *p, size_t n)
 {
@@ -76,7 +66,11 @@ yk_status yk_positions_number(yk_positions *p, yk_rows *rows, size_t *row)
         const uint64_t begins = rows->start[*row];
         const uint32_t *index = rows->index + begins;
         const size_t n = yk_rows_entries(rows, *row);
-        if (!is_known(p, index, n)) {
+        bool known = n && n == atomic_load_explicit(&p->n, memory_order_acquire);
+        for (size_t i = 0; known && i < n; i++) /* within the ranges, so that nothing changes */
+            known = index[i] >= atomic_load_explicit(&p->range[i].low, memory_order_relaxed) &&
+                    index[i] <= atomic_load_explicit(&p->range[i].high, memory_order_relaxed);
+        if (!known) {
             yk_mutex_lock(&p->lock);
             st = extend(p, index, n);
             yk_mutex_unlock(&p->lock);

@@ -109,23 +109,6 @@ static yk_status count_blocks(void *context, int me)
     return st;
 }
 
-/* Counts with as many threads as there are cores. Sets rows[b] to the number of the first row of block b. The rows of the last
- * block are needed only for the number of all rows. */
-static yk_status count_rows(yk_source *s, uint64_t *rows)
-{
-    counting c = {.source = s, .rows = rows, .end = s->nblocks - !s->part.ordered};
-    const yk_status st = yk_team_once(yk_cores_for(s->nblocks), count_blocks, &c);
-    uint64_t before = 0;
-    for (size_t b = 0; !st && b < s->nblocks; b++) {
-        const uint64_t n = rows[b];
-        rows[b] = before;
-        before += n;
-    }
-    if (s->part.ordered)
-        set_order(&s->part, before);
-    return st;
-}
-
 /* The number of each row is known without reading. Bad rows of tables have no number. */
 static bool is_numbered(const yk_source *s)
 {
@@ -141,12 +124,23 @@ yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out)
         return YK_OK;
     pthread_mutex_lock(&lock);
     if (!s->first_row) {
-        uint64_t *rows = calloc(s->nblocks, sizeof *rows);
-        st = rows ? count_rows(s, rows) : yk_fail_memory(s->nblocks * sizeof *rows, "numbers of rows");
+        /* The rows of the last block are needed only for the number of all rows. */
+        counting c = {
+            .source = s, .rows = calloc(s->nblocks, sizeof *c.rows), .end = s->nblocks - !s->part.ordered};
+        st = c.rows ? yk_team_once(yk_cores_for(s->nblocks), count_blocks, &c)
+                    : yk_fail_memory(s->nblocks * sizeof *c.rows, "numbers of rows");
+        uint64_t before = 0;
+        for (size_t b = 0; !st && b < s->nblocks; b++) {
+            const uint64_t n = c.rows[b];
+            c.rows[b] = before;
+            before += n;
+        }
+        if (!st && s->part.ordered)
+            set_order(&s->part, before);
         if (st)
-            free(rows);
+            free(c.rows);
         else
-            s->first_row = rows;
+            s->first_row = c.rows;
     }
     if (!st)
         *row_out = s->first_row[block];

@@ -239,15 +239,6 @@ static double logit_of(const generator *c, score s)
     return s.linear * c->gain + s.pairs * c->pair_gain;
 }
 
-/* index_out: [nnz], ascending; p_out: the probability of a click. Returns whether it is a click. */
-static bool draw_click(const generator *c, uint64_t stream, uint32_t *index_out, float *p_out)
-{
-    yk_rng r = yk_rng_seed(c->draw_key, stream);
-    double p = sigmoid(logit_of(c, draw_row(c, &r, index_out)) + c->bias);
-    *p_out = (float)p;
-    return yk_rng_unit(&r) < p;
-}
-
 /* ---- calibration on a sample */
 
 /* Finds the mean vector of field `i`. */
@@ -337,16 +328,17 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
 {
     const generator *c = s->state;
     uint32_t *index;
-    float *value, p;
+    float *value;
     uint16_t *of = NULL; /* field numbers */
     yk_status st = yk_rows_sparse(rows, c->nnz, &index, &value);
     if (st || (s->base.fields > 1 && (st = yk_rows_fields(rows, c->nnz, &of))))
         return st;
     for (uint32_t i = 0; of && i < c->nnz; i++)
         of[i] = (uint16_t)i;
-    bool click = draw_click(c, s->stream + number, index, &p);
-    st = yk_rows_commit(rows, c->nnz, click);
-    return st ? st : yk_rows_set_truth(rows, p);
+    yk_rng r = yk_rng_seed(c->draw_key, s->stream + number);
+    const double p = sigmoid(logit_of(c, draw_row(c, &r, index)) + c->bias);
+    st = yk_rows_commit(rows, c->nnz, yk_rng_unit(&r) < p);
+    return st ? st : yk_rows_set_truth(rows, (float)p);
 }
 
 yk_status yk__synth_ctr(yk_synth *s)

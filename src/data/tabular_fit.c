@@ -94,17 +94,6 @@ static yk_status copy_spec(const yk_spec *from, const char *format, const char *
     return st;
 }
 
-/* Reads all rows: then their numbers are known without counting, except for the last part of the data. */
-static yk_status read_rows(yk_fit *f, yk_source *s)
-{
-    uint64_t row;
-    yk_status st = s->part.ordered ? yk__split_number(s, 0, &row) : YK_OK;
-    f->part = s->part;
-    s->part = (yk_split_range){0};
-    f->begun = true;
-    return st ? st : yk_source_each(s, NULL, NULL);
-}
-
 static yk_status read_data(yk_fit *f, const yk_source *s)
 {
     const char *files = yk_spec_text(&s->parsed, "fit");
@@ -124,7 +113,16 @@ static yk_status read_data(yk_fit *f, const yk_source *s)
     yk_status st = copy_spec(&s->parsed, s->ops->name, files, &spec);
     if (!st)
         st = yk__source_create(s->ops, &spec, s->split, &o, &data);
-    if (!st && !(st = read_rows(f, data)) && !f->rows)
+    /* Reads all rows: then their numbers are known without counting, except for the last part of the data. */
+    if (!st && data->part.ordered)
+        st = yk__split_number(data, 0, &(uint64_t){0});
+    if (!st) {
+        f->part = data->part;
+        data->part = (yk_split_range){0};
+        f->begun = true;
+        st = yk_source_each(data, NULL, NULL);
+    }
+    if (!st && !f->rows)
         st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", data->spec);
     yk_source_free(data);
     yk_spec_fini(&spec);

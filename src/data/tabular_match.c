@@ -62,15 +62,6 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
     return st;
 }
 
-static yk_status match_names(yk_tabular *t)
-{
-    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->source->options.schema);
-    yk_status st = file && model ? match_sorted(t, file, model) : yk_fail_memory(t->own->ncolumns, "columns");
-    free(file);
-    free(model);
-    return st;
-}
-
 yk_status yk__tabular_unique(const yk_tabular *t)
 {
     const yk_schema *s = t->own;
@@ -251,7 +242,12 @@ static yk_status compare_options(const yk_tabular *t)
 yk_status yk__tabular_match(yk_tabular *t)
 {
     const bool names = t->own->header && t->schema->header;
-    yk_status st = names ? match_names(t) : match_positions(t);
+    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->schema);
+    yk_status st = !file || !model ? yk_fail_memory(t->own->ncolumns, "columns")
+                   : names         ? match_sorted(t, file, model)
+                                   : match_positions(t);
+    free(file);
+    free(model);
     if (st || (st = compare_roles(t, true)) || (st = compare_roles(t, false)) || (st = compare_options(t)))
         return st;
     for (size_t i = 0; i < t->own->ncolumns; i++) {

@@ -19,28 +19,24 @@ yk_status yk__text_reader_open(yk_reader *reader)
     return b->begin ? yk_input_line(r->base.in, false, &r->line, &length, &lines) : YK_OK;
 }
 
-/* Lines before `end`. A block in the middle of a file has no line numbers until one is needed for a message. */
-static uint64_t count_lines(const char *path, uint64_t end)
+/* The number of the current line; UINT64_MAX if it takes too long to count or is not needed. A block in the middle of a file has no line
+ * numbers until one is needed for a message. */
+static uint64_t line_number(yk_text_reader *r)
 {
     yk_input *in;
     const char *line = "";
     size_t length;
-    uint64_t lines = 0, one;
-    if (yk_input_open(path, 0, &in))
-        return 0;
-    while (in->offset < end && !yk_input_line(in, false, &line, &length, &one) && line)
-        lines++;
-    yk_input_free(in);
-    return lines;
-}
-
-/* The number of the current line; UINT64_MAX if it takes too long to count or is not needed. */
-static uint64_t line_number(yk_text_reader *r)
-{
+    uint64_t one;
     if (r->before == UINT64_MAX && !yk_source_bad_numbered(r->base.source, r->offset))
         return UINT64_MAX;
-    if (r->before == UINT64_MAX)
-        r->before = count_lines(r->base.in->path, r->offset) - (r->lines - 1);
+    if (r->before == UINT64_MAX) {
+        r->before = 1 - r->lines;
+        if (yk_input_open(r->base.in->path, 0, &in))
+            return r->before + r->lines;
+        while (in->offset < r->offset && !yk_input_line(in, false, &line, &length, &one) && line)
+            r->before++;
+        yk_input_free(in);
+    }
     return r->before + r->lines;
 }
 

@@ -168,30 +168,25 @@ static yk_status read_number(const yk_feature *f, bool target, bool needed, floa
                                                                 f->name, target ? "" : " of at least 0");
 }
 
-static yk_status add_row(tfr_reader *r, const yk_feature f[FEATURES], yk_rows *rows)
+static yk_status add_row(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
 {
     const tfr_source *s = (const tfr_source *)r->base.source;
+    const size_t n = r->decoder ? FEATURES : OF_ROWS;
     float weight = 1.0f, target = 0.0f;
-    yk_status st = read_number(&f[WEIGHT], false, true, &weight);
-    if (st || (st = read_number(&f[TARGET], true, !s->base.options.unlabeled, &target)))
+    yk_feature f[FEATURES];
+    memcpy(f, s->feature, sizeof f);
+    yk_status st = yk_example_find(rec->data, rec->size, f, n);
+    if (st)
         return st;
-    st = r->decoder ? add_image(s, r->decoder, f, rows) : yk_example_row(f, s->keys, &s->rules, rows);
+    if (!(st = read_number(&f[WEIGHT], false, true, &weight)) &&
+        !(st = read_number(&f[TARGET], true, !s->base.options.unlabeled, &target)))
+        st = r->decoder ? add_image(s, r->decoder, f, rows) : yk_example_row(f, s->keys, &s->rules, rows);
     if (!st && s->base.by_position && !r->decoder)
         st = yk_positions_number_last(s->base.positions, rows);
     if (!st && f[WEIGHT].name)
         st = yk_rows_set_weight(rows, weight);
-    return st || !f[TARGET].name ? st : yk_rows_set_target(rows, target);
-}
-
-static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
-{
-    yk_feature f[FEATURES];
-    const size_t n = r->decoder ? FEATURES : OF_ROWS;
-    memcpy(f, ((const tfr_source *)r->base.source)->feature, sizeof f);
-    yk_status st = yk_example_find(rec->data, rec->size, f, n);
-    if (st)
-        return st;
-    st = add_row(r, f, rows);
+    if (!st && f[TARGET].name)
+        st = yk_rows_set_target(rows, target);
     yk_features_fini(f, n);
     return st;
 }
@@ -214,7 +209,7 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
             st = skip_fault(r, &rec);
         } else {
             r->records++;
-            st = decode(r, &rec, rows);
+            st = add_row(r, &rec, rows);
             if (!st)
                 got++;
             else if (st == YK_EDATA)

@@ -52,23 +52,19 @@ static const yk_arrow_type *find_type(const char *format)
     return NULL;
 }
 
-static const char *refused_name(const char *format)
-{
-    static const char *const names[][2] = {{"d:", "decimal"},  {"w:", "fixed-size binary"}, {"tt", "time"},
-                                           {"tD", "duration"}, {"ti", "interval"},          {"+s", "struct"},
-                                           {"+m", "map"},      {"+", "list or union"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strncmp(format, names[i][0], strlen(names[i][0])))
-            return names[i][1];
-    return "unknown";
-}
-
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
 {
+    static const char *const refused[][2] = {
+        {"d:", "decimal"},  {"w:", "fixed-size binary"}, {"tt", "time"},
+        {"tD", "duration"}, {"ti", "interval"},          {"+s", "struct"},
+        {"+m", "map"},      {"+", "list or union"},      {"", "unknown"}};
     const struct ArrowSchema *const values = s->dictionary ? s->dictionary : s;
     const yk_arrow_type *t = find_type(values->format), *index = s->dictionary ? find_type(s->format) : NULL;
+    size_t i = 0;
+    while (strncmp(values->format, refused[i][0], strlen(refused[i][0])))
+        i++;
     if (!t || (s->dictionary && (!index || !strchr("cCsSiIlL", index->letter) || values->dictionary)))
-        return (yk_arrow_type){.name = "", .refused = refused_name(values->format)};
+        return (yk_arrow_type){.name = "", .refused = refused[i][1]};
     yk_arrow_type out = *t;
     out.is_text = index || t->kind == YK_PARQUET_TEXT;
     if (index) {

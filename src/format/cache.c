@@ -299,17 +299,6 @@ static yk_status put(yk_cache_writer *w, int i, const void *data, size_t size)
     return yk_file_write_at(w->file, data, size, at);
 }
 
-static yk_status put_starts(yk_cache_writer *w, int i, const yk_rows *rows)
-{
-    if (YK_RESERVE(w->scratch, w->scratch_cap, rows->n * sizeof *rows->start, "writing a cache"))
-        return YK_ESYSTEM;
-    for (size_t r = 0; r < rows->n; r++) {
-        const uint64_t start = w->entries + rows->start[r] - rows->start[0];
-        memcpy(w->scratch + r * sizeof start, &start, sizeof start);
-    }
-    return put(w, i, w->scratch, rows->n * sizeof *rows->start);
-}
-
 /* Array i of these rows. Where they do not store it, values and weights are 1, and fields 0. */
 static yk_status put_array(yk_cache_writer *w, int i, const yk_rows *rows)
 {
@@ -318,19 +307,25 @@ static yk_status put_array(yk_cache_writer *w, int i, const yk_rows *rows)
     const int a = arrays[i].array;
     const size_t width = yk_rows_width(rows->kind, w->shape.arrays, a);
     const uint64_t first = rows->start ? rows->start[0] : 0, last = rows->start ? rows->start[rows->n] : 0;
-    const size_t begin = (size_t)yk_rows_length(a, 0, rows->dim, first),
-                 n = (size_t)yk_rows_length(a, rows->n, rows->dim, last) - begin;
+    const size_t begin = (size_t)yk_rows_length(a, 0, rows->dim, first);
+    size_t n = (size_t)yk_rows_length(a, rows->n, rows->dim, last) - begin;
     const char *data = yk_rows_get(rows, a);
     if (!width)
         return YK_OK;
     if (a == YK_ROWS_START)
-        return put_starts(w, i, rows);
-    if (data)
+        n = rows->n; /* the last one is that of the next rows */
+    else if (data)
         return put(w, i, data + begin * width, n * width);
     if (YK_RESERVE(w->scratch, w->scratch_cap, n * width, "writing a cache"))
         return YK_ESYSTEM;
-    for (size_t k = 0; k < n; k++)
-        memcpy(w->scratch + k * width, a == YK_ROWS_FIELD ? (const void *)&no_field : &one, width);
+    for (size_t k = 0; k < n; k++) {
+        const uint64_t start = a == YK_ROWS_START ? w->entries + rows->start[k] - first : 0;
+        memcpy(w->scratch + k * width,
+               a == YK_ROWS_START   ? (const void *)&start
+               : a == YK_ROWS_FIELD ? (const void *)&no_field
+                                    : &one,
+               width);
+    }
     return put(w, i, w->scratch, n * width);
 }
 

@@ -126,28 +126,24 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
     return event_send(e);
 }
 
-static void put_node(yk_events *e, const yk_graph_node *node)
-{
-    put_fields(e, "1{1s 2s", node->name, node->op);
-    if (node->input)
-        put_fields(e, "3s", node->input);
-    /* TensorBoard labels edges with these; the first is the number of examples. */
-    put_fields(e, "5{1s 2{1{7{2{1i}", "_output_shapes", (int64_t)-1);
-    for (int i = 0; i < node->rank; i++)
-        put_fields(e, "2{1i}", (int64_t)node->shape[i]);
-    put_fields(e, "}}}}");
-    if (node->text)
-        put_fields(e, "5{1s 2{2s}}", "layer", node->text);
-    put_fields(e, "5{1s 2{3i}}}", "parameters", (int64_t)node->params);
-}
-
 yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n)
 {
     const int64_t producer = 21; /* the first version with shapes in this form */
     event_begin(e, wall_time);
     put_fields(e, "4{");
-    for (size_t i = 0; i < n; i++)
-        put_node(e, &node[i]);
+    for (; n; n--, node++) {
+        put_fields(e, "1{1s 2s", node->name, node->op);
+        if (node->input)
+            put_fields(e, "3s", node->input);
+        /* TensorBoard labels edges with these; the first is the number of examples. */
+        put_fields(e, "5{1s 2{1{7{2{1i}", "_output_shapes", (int64_t)-1);
+        for (int i = 0; i < node->rank; i++)
+            put_fields(e, "2{1i}", (int64_t)node->shape[i]);
+        put_fields(e, "}}}}");
+        if (node->text)
+            put_fields(e, "5{1s 2{2s}}", "layer", node->text);
+        put_fields(e, "5{1s 2{3i}}}", "parameters", (int64_t)node->params);
+    }
     put_fields(e, "4{1i", producer);
     return event_send(e);
 }

@@ -148,17 +148,6 @@ static yk_status open_stdin(int *fd_out, yk_input **unread_out)
     return st;
 }
 
-/* False: another one is already kept. */
-static bool keep_stdin(yk_input *in)
-{
-    pthread_mutex_lock(&standard.lock);
-    const bool keep = !standard.unread;
-    if (keep)
-        standard.unread = in;
-    pthread_mutex_unlock(&standard.lock);
-    return keep;
-}
-
 /* ---- opening */
 
 /* Reads the first bytes of the file, detects its coding, and starts the decompressor. */
@@ -242,7 +231,14 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
 
 void yk_input_free(yk_input *in)
 {
-    if (!in || (in->standard && !in->offset && !in->failed && keep_stdin(in)))
+    if (!in)
+        return;
+    pthread_mutex_lock(&standard.lock);
+    const bool keep = in->standard && !in->offset && !in->failed && !standard.unread;
+    if (keep)
+        standard.unread = in;
+    pthread_mutex_unlock(&standard.lock);
+    if (keep)
         return;
     yk__decoder_fini(&in->decoder);
     free(in->raw);

@@ -234,22 +234,6 @@ static yk_status take_structure(footer *f, uint64_t path, bool begins)
     return YK_OK;
 }
 
-static void take_text(footer *f, const yk__thrift_value *v)
-{
-    if (v->path == 0x0204) {
-        f->element.name = v->text;
-        f->element.name_length = v->n;
-    } else if (v->path == 0x040101 && v->n) {
-        f->chunk.refused = "another file";
-    } else if (v->path == 0x040109) {
-        f->chunk.refused = "encryption";
-    } else if (v->path == 0x0401030c05) {
-        f->chunk.most = *v;
-    } else if (v->path == 0x0401030c06) {
-        f->chunk.least = *v;
-    }
-}
-
 static yk_status take_footer(void *context, const yk__thrift_value *v)
 {
     footer *f = context;
@@ -261,8 +245,14 @@ static yk_status take_footer(void *context, const yk__thrift_value *v)
                              {0x04010309, &c->data},     {0x0401030b, &c->dictionary}};
     if (v->kind == YK__THRIFT_BEGIN || v->kind == YK__THRIFT_END)
         return take_structure(f, v->path, v->kind == YK__THRIFT_BEGIN);
-    if (v->kind == YK__THRIFT_TEXT)
-        take_text(f, v);
+    if (v->kind == YK__THRIFT_TEXT && v->path == 0x0204) {
+        e->name = v->text;
+        e->name_length = v->n;
+    } else if (v->kind == YK__THRIFT_TEXT && ((v->path == 0x040101 && v->n) || v->path == 0x040109)) {
+        c->refused = v->path == 0x040109 ? "encryption" : "another file";
+    } else if (v->kind == YK__THRIFT_TEXT && (v->path == 0x0401030c05 || v->path == 0x0401030c06)) {
+        *(v->path == 0x0401030c05 ? &c->most : &c->least) = *v;
+    }
     take_number(v, numbers, sizeof numbers / sizeof *numbers);
     return YK_OK;
 }

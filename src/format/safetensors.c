@@ -305,19 +305,6 @@ static yk_status make_header(const char *path, const yk_tensor **tensor, size_t 
     return st;
 }
 
-static yk_status write_header(yk_file *f, const char *text)
-{
-    size_t length = strlen(text);
-    size_t padded = (8 + length + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
-    uint64_t n = padded;
-    yk_status st = yk_file_write(f, &n, 8);
-    if (!st)
-        st = yk_file_write(f, text, length);
-    if (!st)
-        st = yk_file_print(f, "%*s", (int)(padded - length), "");
-    return st;
-}
-
 static yk_status write_tensor(yk_file *f, const yk_tensor *t, char chunk[FILL_CHUNK])
 {
     yk_status st = YK_OK;
@@ -345,8 +332,10 @@ yk_status yk_safetensors_write(const char *dir, const char *name, const yk_tenso
         st = make_header(name, order, n, meta, nmeta, &text);
     if (!st)
         st = yk_file_create_in(dir, name, &f);
-    if (!st)
-        st = write_header(f, text);
+    const size_t length = text ? strlen(text) : 0;
+    const uint64_t padded = (8 + length + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
+    if (!st && !(st = yk_file_write(f, &padded, 8)) && !(st = yk_file_write(f, text, length)))
+        st = yk_file_print(f, "%*s", (int)(padded - length), "");
     for (size_t i = 0; i < n && !st; i++)
         st = write_tensor(f, order[i], chunk);
     st = yk_file_close(f, st);

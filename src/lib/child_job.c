@@ -129,33 +129,25 @@ static yk_status make_command(const job *j, yk_argv *a)
     return a->status;
 }
 
-/* The environment of this process and YK_PARENT; the strings are borrowed. */
-static char **make_environment(char parent[static 32])
-{
-    size_t n = 0;
-    while (environ[n])
-        n++;
-    char **all = calloc(n + 2, sizeof *all);
-    if (!all)
-        return NULL;
-    memcpy(all, environ, n * sizeof *all);
-    snprintf(parent, 32, "YK_PARENT=%ld", (long)getpid());
-    all[n] = parent;
-    return all;
-}
-
 yk_status yk_child_start(const char *program, char *const *argv, int err, FILE **out, pid_t *pid_out)
 {
-    char parent[32], **environment = make_environment(parent);
+    char parent[32], **environment;
+    size_t n = 0;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
     const int memory = memfd_create("stdout", MFD_CLOEXEC);
     *out = memory >= 0 ? fdopen(memory, "r") : NULL;
+    while (environ[n])
+        n++;
+    environment = calloc(n + 2, sizeof *environment); /* that of this process, and YK_PARENT */
     if (!environment || !*out) {
         free(environment);
         return yk_fail(YK_ESYSTEM, "cannot create a file in memory for %s: %s", program, strerror(errno));
     }
+    memcpy(environment, environ, n * sizeof *environment);
+    snprintf(parent, sizeof parent, "YK_PARENT=%ld", (long)getpid());
+    environment[n] = parent;
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -174,17 +166,6 @@ yk_status yk_child_start(const char *program, char *const *argv, int err, FILE *
             "a job of several processes needs the program yoke, which is neither beside the library nor in "
             "PATH; set YOKE_PROGRAM to its path");
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
-}
-
-static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
-{
-    int err[2];
-    if (pipe2(err, O_CLOEXEC))
-        return yk_fail(YK_ESYSTEM, "cannot create a pipe for %s: %s", program, strerror(errno));
-    const yk_status st = yk_child_start(program, command->arg, err[1], &j->out, pid_out);
-    close(err[1]);
-    j->err = err[0];
-    return st;
 }
 
 /* ---- output of the child ---- */
@@ -345,19 +326,6 @@ static yk_status judge(const job *j, int status, const yk_limits *before, char *
                    *j->error ? j->error : "the program yoke failed without an error message");
 }
 
-static void finish(job *j)
-{
-    if (j->out)
-        fclose(j->out);
-    if (j->err >= 0)
-        close(j->err);
-    if (j->metrics)
-        fclose(j->metrics);
-    free(j->text);
-    free(j->run_dir);
-    free(j->metrics_path);
-}
-
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
 {
     job j = {.t = t, .err = -1};
@@ -378,8 +346,14 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     st = find_program(program);
     if (!st)
         st = make_command(&j, &command);
-    if (!st)
-        st = start(&j, program, &command, &pid);
+    int err[2];
+    if (!st && pipe2(err, O_CLOEXEC))
+        st = yk_fail(YK_ESYSTEM, "cannot create a pipe for %s: %s", program, strerror(errno));
+    else if (!st) {
+        st = yk_child_start(program, command.arg, err[1], &j.out, &pid);
+        close(err[1]);
+        j.err = err[0];
+    }
     if (!st && !(st = follow(&j, pid, &status)))
         st = judge(&j, status, &limits, summary_out);
     if ((t->metrics || t->progress) && !st)
@@ -387,6 +361,14 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     yk_argv_fini(&command);
     if (st && j.run_dir && !config->out)
         rmdir(j.run_dir); /* created by yk_run_dir_choose(); stays if anything was written */
-    finish(&j);
+    if (j.out)
+        fclose(j.out);
+    if (j.err >= 0)
+        close(j.err);
+    if (j.metrics)
+        fclose(j.metrics);
+    free(j.text);
+    free(j.run_dir);
+    free(j.metrics_path);
     return st;
 }

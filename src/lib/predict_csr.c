@@ -81,17 +81,6 @@ static yk_status copy_sorted(const job *j, size_t first, state *s, yk_rows *bloc
     return st;
 }
 
-/* A model with one field ignores field numbers. */
-static yk_status check_fields(const yk_rows *rows, uint32_t fields, size_t first)
-{
-    const uint32_t n = fields < 2 ? 0 : yk_rows_count_fields(rows);
-    return n <= fields ? YK_OK
-                       : yk_fail(YK_EDATA,
-                                 "rows %zu to %zu: an entry has field %u, but the model was trained on %u "
-                                 "fields",
-                                 first, first + rows->n - 1, n - 1, fields);
-}
-
 /* s->p of a block. */
 static yk_status predict_block(const yk_model *model, const yk_view *view, yk_rows *rows, size_t first,
                                state *s)
@@ -99,8 +88,11 @@ static yk_status predict_block(const yk_model *model, const yk_view *view, yk_ro
     if (model->ops->predict_unchecked && model->ops->predict_unchecked(model, s->work, view, rows, s->p))
         return YK_OK;
     yk_status st = yk_memory_check_block(rows, first);
-    if (!st)
-        st = check_fields(rows, model->shape.fields, first);
+    const uint32_t known = model->shape.fields, n = st || known < 2 ? 0 : yk_rows_count_fields(rows);
+    if (n > known)
+        st = yk_fail(YK_EDATA,
+                     "rows %zu to %zu: an entry has field %u, but the model was trained on %u fields", first,
+                     first + rows->n - 1, n - 1, known);
     if (!st)
         model->ops->predict(model, s->work, view, &(yk_batch){.rows = rows, .pick = s->pick, .n = rows->n},
                             s->p, NULL);

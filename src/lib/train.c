@@ -58,20 +58,6 @@ static bool forward_metrics(void *context, const yoke_metrics *m)
 
 /* ---- the run ---- */
 
-static yk_status store_result(yoke_run *run, const yk_config *c, yk_result *r)
-{
-    run->trained = r->trained;
-    r->trained = NULL;
-    yk_status st = yk_result_summary(c, r, &run->summary);
-    if (!st)
-        st = yk_result_text(c, r, &run->text);
-    if (!st)
-        st = yk_result_profile(r, &run->profile);
-    if (!st && r->run_dir && !(run->directory = strdup(r->run_dir)))
-        st = yk_fail_memory(strlen(r->run_dir), "a path");
-    return st;
-}
-
 /* NULL: none, or from a spec. */
 static const yk_memory_data *memory_of(const yoke_data *d)
 {
@@ -99,7 +85,14 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
     if (st)
         return st;
     st = yk_train(c, &train_caller, &result);
-    const yk_status taken = store_result(run, c, &result); /* replaces the error text only if it fails */
+    run->trained = result.trained;
+    result.trained = NULL;
+    yk_status taken; /* the error text is replaced only if this fails */
+    if (!(taken = yk_result_summary(c, &result, &run->summary)) &&
+        !(taken = yk_result_text(c, &result, &run->text)) &&
+        !(taken = yk_result_profile(&result, &run->profile)) && result.run_dir &&
+        !(run->directory = strdup(result.run_dir)))
+        taken = yk_fail_memory(strlen(result.run_dir), "a path");
     yk_result_fini(&result);
     return st ? st : taken;
 }

@@ -252,20 +252,6 @@ static int threads_of(const yk_model *model, size_t max_batch)
     return (size_t)threads < most ? threads : (int)most;
 }
 
-static yk_status create_network(yk_workspace *w, size_t max_batch)
-{
-    const yk__branches *m = w->m;
-    yk_status st = yk_workspace_create(&m->net->model, max_batch, &w->net);
-    if (st)
-        return st;
-    w->branch =
-        yk__net_connect(w->net, &(yk__branch_hooks){load, input_gradient, finish_wave, w, w->z, w->err});
-    w->pool = w->branch.pool;
-    w->rows = yk_arena_alloc(&w->memory, w->branch.division.wave * YK_LANES,
-                             m->net->model.shape.dim * sizeof(float), "the input of a network");
-    return YK_OK;
-}
-
 static yk_status workspace_init(const yk_model *model, yk_workspace *w, size_t max_batch)
 {
     const yk__branches *m = w->m = (const yk__branches *)model;
@@ -278,9 +264,13 @@ static yk_status workspace_init(const yk_model *model, yk_workspace *w, size_t m
         w->sum[i] = yk_arena_alloc(&w->memory, max_batch, m->table[m->fm[i]].width * sizeof(float),
                                    "the sums of a batch");
     yk_status st = yk__key_parts_init(&w->parts, &w->memory, threads_of(model, max_batch), max_batch);
-    if (!st && m->net)
-        st = create_network(w, max_batch);
-    else if (!st && w->parts.threads > 1)
+    if (!st && m->net && !(st = yk_workspace_create(&m->net->model, max_batch, &w->net))) {
+        w->branch =
+            yk__net_connect(w->net, &(yk__branch_hooks){load, input_gradient, finish_wave, w, w->z, w->err});
+        w->pool = w->branch.pool;
+        w->rows = yk_arena_alloc(&w->memory, w->branch.division.wave * YK_LANES,
+                                 m->net->model.shape.dim * sizeof(float), "the input of a network");
+    } else if (!st && !m->net && w->parts.threads > 1)
         st = yk_thread_pool_create(w->parts.threads, &w->pool);
     return st;
 }
@@ -352,19 +342,6 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
     return YK_OK;
 }
 
-/* The bias is the last key of linear; no entry has it. */
-static void add_bias(yk_workspace *w, uint32_t bias)
-{
-    yk_merger *p = &w->pairs[w->m->ntables];
-    float all = 0.0f;
-    for (size_t i = 0; i < w->batch->n; i++)
-        all += w->err[i];
-    if (w->copies)
-        w->keyed[w->m->ntables].read[p->n] = w->bias;
-    p->key[p->n] = bias;
-    p->value[p->n++] = all;
-}
-
 /* Orders the gradient of linear by cache line of parameters, the most frequent lines first. Other threads write to these lines
  * all the time, so an update then takes each of them once, not once for each of its keys. */
 static yk_status order_by_line(yk_workspace *w, yk_group_grad *linear)
@@ -401,8 +378,16 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
         return;
     out->pool = pool_of(w);
     yk_thread_pool_run(out->pool, add_gradients, w);
-    if (bias != UINT32_MAX)
-        add_bias(w, bias);
+    if (bias != UINT32_MAX) { /* the last key of linear; no entry has it */
+        yk_merger *p = &w->pairs[m->ntables];
+        float all = 0.0f;
+        for (size_t i = 0; i < b->n; i++)
+            all += w->err[i];
+        if (w->copies)
+            w->keyed[m->ntables].read[p->n] = w->bias;
+        p->key[p->n] = bias;
+        p->value[p->n++] = all;
+    }
     for (int i = 0; i < m->nkeyed; i++)
         out->group[m->table[i].group] =
             (yk_group_grad){.pairs = &w->pairs[i], .read = w->copies ? w->keyed[i].read : NULL};

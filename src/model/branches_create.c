@@ -20,17 +20,6 @@ void yk__branches_free(yk_model *model)
     yk_free(m);
 }
 
-static yk_status check(const char *text, const yk_model_shape *s)
-{
-    if (s->kind != YK_ROWS_SPARSE)
-        return yk_fail(YK_EUSAGE, "--model %.60s needs sparse data; for dense data use logreg, or a network",
-                       text);
-    if (s->net.standardize || s->net.flip || s->net.crop)
-        return yk_fail(YK_EUSAGE, "--standardize and --augment are for images; --model %.60s has sparse data",
-                       text);
-    return yk__model_check(text, s);
-}
-
 /* Declares the parameter groups and tensors. */
 static yk_status add_groups(yk__branches *m)
 {
@@ -78,8 +67,14 @@ static yk_status add_groups(yk__branches *m)
 yk_status yk__branches_create(const char *text, const yk_model_shape *shape, yk_model **out)
 {
     yk__branches *m = yk_alloc(1, sizeof *m, "the model");
-    yk_status st = m ? check(text, shape) : YK_ESYSTEM;
-    if (!st)
+    yk_status st = m ? YK_OK : YK_ESYSTEM;
+    if (!st && shape->kind != YK_ROWS_SPARSE)
+        st = yk_fail(YK_EUSAGE, "--model %.60s needs sparse data; for dense data use logreg, or a network",
+                     text);
+    if (!st && (shape->net.standardize || shape->net.flip || shape->net.crop))
+        st = yk_fail(YK_EUSAGE, "--standardize and --augment are for images; --model %.60s has sparse data",
+                     text);
+    if (!st && !(st = yk__model_check(text, shape)))
         st = yk__branches_parse(text, shape, m);
     if (!st) {
         m->model.ops = m->net ? &yk_branches_net_ops : &yk_branches_ops;

@@ -179,18 +179,6 @@ yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace 
     return st;
 }
 
-/* A linear model has one layer. */
-static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *out)
-{
-    *out = (yk_layer_line){.rank = 1, .shape = {m->outputs}, .bytes = max_batch * m->outputs * sizeof(float)};
-    snprintf(out->text, sizeof out->text, "%s", m->ops->name);
-    for (int t = 0; t < m->ntensors; t++)
-        out->params += m->tensor[t].size;
-    if (m->shape.kind != YK_ROWS_SPARSE) /* sparse: two per entry, and rows differ */
-        out->flops = out->flops_back = 2.0 * (double)m->tensor[0].size;
-    return 1;
-}
-
 void yk_model_torch(const yk_model *m, yk_text *to)
 {
     if (m->ops->torch) {
@@ -207,7 +195,16 @@ void yk_model_torch(const yk_model *m, yk_text *to)
 
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES])
 {
-    return m->ops->describe ? m->ops->describe(m, max_batch, out) : describe_linear(m, max_batch, out);
+    if (m->ops->describe)
+        return m->ops->describe(m, max_batch, out);
+    /* a linear model has one layer */
+    *out = (yk_layer_line){.rank = 1, .shape = {m->outputs}, .bytes = max_batch * m->outputs * sizeof(float)};
+    snprintf(out->text, sizeof out->text, "%s", m->ops->name);
+    for (int t = 0; t < m->ntensors; t++)
+        out->params += m->tensor[t].size;
+    if (m->shape.kind != YK_ROWS_SPARSE) /* sparse: two per entry, and rows differ */
+        out->flops = out->flops_back = 2.0 * (double)m->tensor[0].size;
+    return 1;
 }
 
 void yk_workspace_free(const yk_model *m, yk_workspace *w)
