@@ -32,23 +32,6 @@ static uint64_t steps_of(const yk_assignment *a, yk_lease r)
     return (r.end - r.begin + a->batch - 1) / a->batch;
 }
 
-static yk_lease next_lease(yk_assignment *a)
-{
-    yk_lease r = {0};
-    if (a->nreturned)
-        r = a->returned[--a->nreturned];
-    else if (a->next_epoch < a->epochs && a->examples) {
-        r = (yk_lease){a->next_epoch, a->next_at, a->next_at + a->longest};
-        a->next_at = r.end;
-        if (r.end >= a->examples) {
-            r.end = a->examples;
-            a->next_epoch++;
-            a->next_at = 0;
-        }
-    }
-    return r;
-}
-
 static yk_status put_back(yk_assignment *a, yk_lease r)
 {
     if (YK_RESERVE(a->returned, a->returned_cap, a->nreturned + 1, "returned leases"))
@@ -62,8 +45,17 @@ yk_status yk_assignment_lease(yk_assignment *a, int worker, yk_lease *out)
     if (YK_RESERVE(a->held, a->held_cap, a->nheld + 1, "leases"))
         return YK_ESYSTEM;
     *out = (yk_lease){0};
-    if (a->steps_left)
-        *out = next_lease(a);
+    if (a->steps_left && a->nreturned) {
+        *out = a->returned[--a->nreturned];
+    } else if (a->steps_left && a->next_epoch < a->epochs && a->examples) {
+        *out = (yk_lease){a->next_epoch, a->next_at, a->next_at + a->longest};
+        a->next_at = out->end;
+        if (out->end >= a->examples) {
+            out->end = a->examples;
+            a->next_epoch++;
+            a->next_at = 0;
+        }
+    }
     if (steps_of(a, *out) > a->steps_left) { /* the rest is for a run that continues with more steps */
         const yk_lease rest = {out->epoch, out->begin + a->steps_left * a->batch, out->end};
         yk_status st = put_back(a, rest);

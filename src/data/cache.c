@@ -40,17 +40,6 @@ static yk_status fit_features(cache *s)
     return YK_OK;
 }
 
-/* `given`: the number of fields in the header; 0: not known. */
-static yk_status count_fields(cache *s, uint32_t given)
-{
-    const uint32_t found = yk_rows_count_fields(&s->rows);
-    if (given && found > given)
-        return yk_fail(YK_EDATA, "%s: field %u is not below the %u fields: the file is damaged",
-                       s->base.parsed.where, found - 1, given);
-    s->base.fields = given ? given : found;
-    return YK_OK;
-}
-
 /* Reads the schema of the table that was converted. It must be that of the model, because the rows are already encoded. */
 static yk_status read_schema(cache *s, const char *text)
 {
@@ -94,10 +83,15 @@ static yk_status cache_open(yk_source *source)
     source->may_have_hashes = !shape.schema;
     if ((st = read_schema(s, shape.schema)))
         return st;
-    const bool fields = yk__spec_positions(source);
-    st =
-        !fields || source->by_position ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.header.fields);
-    return st ? st : fit_features(s);
+    const bool fields = yk__spec_positions(source) && !source->by_position;
+    const uint32_t given = shape.header.fields, found = fields ? yk_rows_count_fields(&s->rows) : 1;
+    source->fields = fields && given ? given : found;
+    if (!fields && (st = yk_rows_drop_fields(&s->rows)))
+        return st;
+    if (found > source->fields)
+        return yk_fail(YK_EDATA, "%s: field %u is not below the %u fields: the file is damaged", spec->where,
+                       found - 1, given);
+    return fit_features(s);
 }
 
 const yk_source_ops yk__cache_source = {

@@ -64,6 +64,11 @@ static uint64_t find_code(const criteo *s, int64_t v)
     return 16 + k;
 }
 
+static inline uint64_t code_of(const criteo *s, int64_t v)
+{
+    return (uint64_t)v < SMALL ? s->small[v] : find_code(s, v);
+}
+
 /* ---- the columns of a line. The parsers return what follows the value, or NULL if it is bad. */
 
 static const char *parse_long_integer(const char *p, int64_t *out)
@@ -220,7 +225,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
             continue;
         if (i < INTEGERS) {
             p = parse_integer(p, &v);
-            key = !p ? 0 : (uint64_t)v < SMALL ? s->small[v] : find_code(s, v);
+            key = p ? code_of(s, v) : 0;
         } else if (parse_hex8(p, &key) && (p[8] == '\t' || p + 8 == end)) {
             p += 8;
         } else {

@@ -14,6 +14,14 @@
 
 enum { READ_CHUNK = 4096 };
 
+/* Memory for all rows, estimated from the size of the files: compressed text grows about sixfold. */
+static uint64_t estimate(const yk_source *s)
+{
+    if (s->examples)
+        return s->examples * (s->kind == YK_ROWS_U8 ? s->dim : s->kind == YK_ROWS_F32 ? 4 * s->dim : 400);
+    return s->files.bytes * 6;
+}
+
 /* ---- loading: threads read blocks in parallel, and append them in order */
 
 typedef struct {
@@ -157,6 +165,21 @@ void yk_dataset_set_partition(const yk_dataset_partition *others)
     partition = others ? *others : (yk_dataset_partition){0};
 }
 
+/* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
+static bool is_partitioned(const yk_source *s, yk_split split)
+{
+    return partition.parts > 1 && split == YK_SPLIT_TRAIN && s->files.bytes > 0;
+}
+
+static yk_status gather_parts(loader *l)
+{
+    yk_status st = partition.gather(partition.context, l->rows);
+    l->data->examples = 0;
+    if (!st)
+        count_rows(l, l->rows);
+    return st;
+}
+
 enum { SHUFFLE_SEED = 0x6d6978 };
 
 /* Joins the blocks of sparse rows in random order, so that epochs can visit them in groups of neighbors (feed_memory.c): reading
@@ -219,8 +242,7 @@ static yk_status run_threads(loader *l)
 /* Loads all rows, or only counts them. */
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
-    /* Generated data is cheaper to generate than to send. */
-    const bool part = rows && partition.parts > 1 && split == YK_SPLIT_TRAIN && d->source->files.bytes > 0;
+    const bool part = rows && is_partitioned(d->source, split);
     const bool shuffled =
         rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN && !d->source->options.in_order;
     loader l = {.data = d,
@@ -245,10 +267,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
         scattered = false;
         st = run_threads(&l);
     }
-    if (!st && part && !(st = partition.gather(partition.context, rows))) {
-        d->examples = 0;
-        count_rows(&l, rows);
-    }
+    if (!st && part)
+        st = gather_parts(&l);
     if (!st && scattered) {
         yk_scatter_end(&l.scatter);
         rows->dim = d->source->dim;
@@ -346,17 +366,12 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     d->fields = s->fields;
     d->examples = s->examples;
     const char *option, *unknown = find_unknown(d, &option);
-    /* Memory for all rows, estimated from the size of the files: compressed text grows about sixfold. */
-    const double row = s->kind == YK_ROWS_U8    ? (double)s->dim
-                       : s->kind == YK_ROWS_F32 ? 4.0 * (double)s->dim
-                                                : 400.0,
-                 bytes = s->examples ? (double)s->examples * row : (double)s->files.bytes * 6.0;
     const double limit =
         0.4 * yk_memory_available("/proc", "/sys") / (double)(partition.here > 1 ? partition.here : 1);
     const bool compares = s->positions && !s->by_position && s->fields < 2; /* number_fields() */
     const bool streamed =
         stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE || (stream == YK_STREAM_COUNT && !compares) ||
-        (stream != YK_STREAM_NEVER && (bytes > limit || (s->once && split == YK_SPLIT_TRAIN)));
+        (stream != YK_STREAM_NEVER && ((double)estimate(s) > limit || (s->once && split == YK_SPLIT_TRAIN)));
     if (s->cached) {
         d->rows = s->cached;
         d->shuffled = s->mixed;

@@ -26,10 +26,14 @@ void yk_feed_free(yk_feed *f)
     f->ops->free(f);
 }
 
-/* How many of the steps that a worker requests it may take; 0: plan.steps are used up. Workers get steps in small lots, so that
- * all of them together make exactly plan.steps, whatever their speed. */
-static size_t granted(yk_feed *f, int me, size_t want)
+yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)
 {
+    if (f->plan.revoked && f->plan.revoked(f->plan.lease_context, me))
+        f->ops->drop_lease(f, me);
+    if (f->plan.steps == UINT64_MAX)
+        return f->ops->next(f, me, max, out);
+    *out = (yk_batch){0};
+    /* Workers get steps in small lots, so that all of them together make exactly plan.steps, whatever their speed. */
     uint64_t *left = &f->grant[me].left;
     if (*left == 0) {
         uint64_t so_far = atomic_load_explicit(&f->steps_granted, memory_order_relaxed), lot;
@@ -41,19 +45,9 @@ static size_t granted(yk_feed *f, int me, size_t want)
         } while (!atomic_compare_exchange_weak(&f->steps_granted, &so_far, so_far + lot));
         *left = lot;
     }
-    return want < *left ? want : (size_t)*left;
-}
-
-yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)
-{
-    if (f->plan.revoked && f->plan.revoked(f->plan.lease_context, me))
-        f->ops->drop_lease(f, me);
-    if (f->plan.steps == UINT64_MAX)
-        return f->ops->next(f, me, max, out);
-    *out = (yk_batch){0};
-    max = granted(f, me, max);
+    max = max < *left ? max : (size_t)*left; /* 0: plan.steps are used up */
     yk_status st = max ? f->ops->next(f, me, max, out) : YK_OK;
-    f->grant[me].left -= (out->n + f->plan.batch - 1) / f->plan.batch;
+    *left -= (out->n + f->plan.batch - 1) / f->plan.batch;
     return st;
 }
 

@@ -257,6 +257,15 @@ static void *read_ahead(void *arg)
     return NULL;
 }
 
+static yk_status start(stream *s)
+{
+    int e = yk_thread_start(&s->thread, read_ahead, s);
+    if (e)
+        return yk_fail(YK_ESYSTEM, "cannot start the reader thread of worker %d: %s", s->me, strerror(e));
+    s->started = true;
+    return YK_OK;
+}
+
 /* Stops the thread, and drops what it has read. */
 static void stop_reading(stream *s)
 {
@@ -329,10 +338,8 @@ static yk_status current_window(stream *s, window **out)
     yk_status st = s->number < 0 ? change_stream(s, &changed) : YK_OK;
     *out = NULL;
     while (!st && !changed && s->number >= 0 && !s->here.over) {
-        const int e = s->started ? 0 : yk_thread_start(&s->thread, read_ahead, s);
-        if (e)
-            return yk_fail(YK_ESYSTEM, "cannot start the reader thread of worker %d: %s", s->me, strerror(e));
-        s->started = true;
+        if (!s->started && (st = start(s)))
+            return st;
         window *w = &s->window[s->current];
         yk_mutex_lock(&s->lock);
         if (!w->ready &&

@@ -267,22 +267,6 @@ static void image_free(yk_source *source)
 
 /* ---- opening */
 
-/* Takes the size of the first good image. Reading the data will report the bad ones before it. */
-static yk_status find_size(image_source *s)
-{
-    uint8_t *bytes = NULL;
-    size_t cap = 0, n;
-    char path[PATH_MAX];
-    yk_status st = YK_EDATA;
-    for (size_t i = 0; i < s->files && st == YK_EDATA; i++) {
-        path_of(s, i, path, sizeof path);
-        if (!(st = load_file(path, &bytes, &cap, &n)))
-            st = yk__image_form_like(bytes, n, &s->form);
-    }
-    free(bytes);
-    return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
-}
-
 static yk_status image_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
@@ -292,10 +276,19 @@ static yk_status image_open(yk_source *source)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)
         st = list_images(s);
-    if (!st && !s->form.height)
-        st = find_size(s);
-    if (st)
-        return st;
+    uint8_t *bytes = NULL;
+    size_t cap = 0, n;
+    char path[PATH_MAX];
+    /* Takes the size of the first good image. Reading the data will report the bad ones before it. */
+    yk_status shaped = !st && !s->form.height ? YK_EDATA : YK_OK;
+    for (size_t i = 0; i < s->files && shaped == YK_EDATA; i++) {
+        path_of(s, i, path, sizeof path);
+        if (!(shaped = load_file(path, &bytes, &cap, &n)))
+            shaped = yk__image_form_like(bytes, n, &s->form);
+    }
+    free(bytes);
+    if (st || shaped)
+        return st ? st : yk_fail(shaped, "%s: %s", path, yk_error());
     s->order = yk_perm_make(s->files, ORDER_SEED);
     yk__image_set_shape(source, &s->form);
     source->examples = source->rows = s->files; /* bad ones, too: only decoding finds them */

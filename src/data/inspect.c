@@ -28,26 +28,19 @@ void yk_distribution_fini(yk_distribution *s)
     *s = (yk_distribution){0};
 }
 
-/* Doubles the width: on both sides of 0, bins 2k and 2k + 1 become bin k, in an order that overwrites none before it is read. */
-static void widen(yk_distribution *s)
-{
-    for (size_t k = 0; k < HALF; k++) {
-        uint64_t *const up = s->bin + HALF + k, *const down = s->bin + HALF - 1 - k, n = *up, m = *down;
-        *up = *down = 0;
-        s->bin[HALF + k / 2] += n;
-        s->bin[HALF - 1 - k / 2] += m;
-    }
-    s->width *= 2;
-}
-
 void yk_distribution_add(yk_distribution *s, double value)
 {
     s->min = s->n == 0 || value < s->min ? value : s->min;
     s->max = s->n == 0 || value > s->max ? value : s->max;
     s->sum += value;
     s->n++;
-    while (fabs(value) >= (double)HALF * s->width)
-        widen(s);
+    for (; fabs(value) >= (double)HALF * s->width; s->width *= 2)
+        for (size_t k = 0; k < HALF; k++) { /* on both sides of 0, bins 2k and 2k + 1 become bin k */
+            uint64_t *const up = s->bin + HALF + k, *const down = s->bin + HALF - 1 - k, n = *up, m = *down;
+            *up = *down = 0;
+            s->bin[HALF + k / 2] += n;
+            s->bin[HALF - 1 - k / 2] += m;
+        }
     s->bin[HALF + (int64_t)floor(value / s->width)]++;
 }
 

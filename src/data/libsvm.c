@@ -48,6 +48,15 @@ static bool at_end(const char *p, const char *end)
     return p == end || is_blank(*p) || *p == '#';
 }
 
+/* ":WEIGHT" after the label; NULL: bad. */
+static const char *parse_weight(const char *p, const char *end, float *out)
+{
+    double v;
+    const char *after = *p == ':' ? yk_decimal_before(p + 1, end, &v) : NULL;
+    *out = after ? (float)v : 1.0f;
+    return after && at_end(after, end) && *out >= 0.0f && isfinite(*out) ? after : NULL;
+}
+
 /* The label must also be consistent with the labels seen so far. */
 static const char *parse_label(yk_text_reader *r, const char *p, const char *end, yk__label *out)
 {
@@ -55,13 +64,7 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     char token[48];
     double v;
     const char *after = yk_decimal_before(p, end, &v), *number = after;
-    if (after && s->weights) {
-        double weight = -1.0;
-        after = *after == ':' ? yk_decimal_before(after + 1, end, &weight) : NULL;
-        out->weight = (float)weight;
-    }
-    if (number && s->weights &&
-        !(after && at_end(after, end) && out->weight >= 0.0f && isfinite(out->weight)))
+    if (after && s->weights && !(after = parse_weight(after, end, &out->weight)))
         return yk__text_bad(r, p, "'%s' is not LABEL:WEIGHT with a weight of at least 0 (?weight=1)",
                             yk__text_token(p, token)),
                NULL;

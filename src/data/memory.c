@@ -222,21 +222,6 @@ typedef struct {
     yk_key_space keys; /* of data.key */
 } memory_source;
 
-/* Converts the n keys of a row to column numbers. `number` is its number in messages. */
-static yk_status columns_of(const int64_t *key, size_t n, yk_key_space keys, size_t number, uint32_t *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!keys.hash && (uint64_t)key[i] >= keys.features) /* a negative one is large here */
-            return yk_fail(
-                YK_EDATA,
-                "row %zu: index %lld is out of range for %llu columns; train with the option hash-bits "
-                "(in Python, hash_bits=B) to hash indices of any size into 2^B columns",
-                number, (long long)key[i], (unsigned long long)keys.features);
-        out[i] = keys.hash ? yk_key_id(yk_mix64((uint64_t)key[i]), keys.features) : (uint32_t)key[i];
-    }
-    return YK_OK;
-}
-
 yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_t r, yk_key_space keys,
                                   size_t number, yk_rows *rows)
 {
@@ -251,8 +236,16 @@ yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_
         return st;
     if (!key)
         memcpy(index, from->index + from->start[r], n * sizeof *index);
-    else if ((st = columns_of(key + from->start[r], n, keys, number, index)))
-        return st;
+    for (size_t i = 0; key && i < n; i++) {
+        const int64_t k = key[from->start[r] + i];
+        if (!keys.hash && (uint64_t)k >= keys.features) /* a negative one is large here */
+            return yk_fail(
+                YK_EDATA,
+                "row %zu: index %lld is out of range for %llu columns; train with the option hash-bits "
+                "(in Python, hash_bits=B) to hash indices of any size into 2^B columns",
+                number, (long long)k, (unsigned long long)keys.features);
+        index[i] = keys.hash ? yk_key_id(yk_mix64((uint64_t)k), keys.features) : (uint32_t)k;
+    }
     if (from->field)
         memcpy(field, from->field + from->start[r], n * sizeof *field);
     if (from->value)

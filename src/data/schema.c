@@ -197,20 +197,6 @@ static void put_names(yk_json *j, const char *name, const yk__names *names)
     yk_json_end(j);
 }
 
-static void put_column(yk_json *j, const yk_schema *s, const yk_schema_column *c)
-{
-    yk_json_object(j, NULL);
-    put_text(j, "name", c->name);
-    YK_JSON_TEXTS(j, {"role", yk_column_role_name[c->role]}, {"type", c->type});
-    if (yk_is_feature(c))
-        YK_JSON_INTS(j, {"index", c->index}, {"field", c->field});
-    if (c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD)
-        YK_JSON_REALS(j, {"mean", c->mean}, {"deviation", c->deviation});
-    if (c->role == YK_COLUMN_CATEGORICAL && s->encode != YK_ENCODE_HASH)
-        put_names(j, "values", &c->values);
-    yk_json_end(j);
-}
-
 char *yk_schema_write(const yk_schema *s)
 {
     yk_json all = {.digits = 17}, *j = &all;
@@ -228,8 +214,18 @@ char *yk_schema_write(const yk_schema *s)
     else
         yk_json_int_or_null(j, "classes", s->nclasses, s->nclasses);
     yk_json_array(j, "columns");
-    for (size_t i = 0; i < s->ncolumns; i++)
-        put_column(j, s, &s->column[i]);
+    for (const yk_schema_column *c = s->column; c < s->column + s->ncolumns; c++) {
+        yk_json_object(j, NULL);
+        put_text(j, "name", c->name);
+        YK_JSON_TEXTS(j, {"role", yk_column_role_name[c->role]}, {"type", c->type});
+        if (yk_is_feature(c))
+            YK_JSON_INTS(j, {"index", c->index}, {"field", c->field});
+        if (c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD)
+            YK_JSON_REALS(j, {"mean", c->mean}, {"deviation", c->deviation});
+        if (c->role == YK_COLUMN_CATEGORICAL && s->encode != YK_ENCODE_HASH)
+            put_names(j, "values", &c->values);
+        yk_json_end(j);
+    }
     yk_json_end(j);
     if (s->options)
         yk_json_text(j, "options", s->options);

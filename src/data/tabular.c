@@ -45,21 +45,16 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source)
     return st ? st : read_classes(s, spec);
 }
 
-/* No value of a one-hot column occurred in training: the values are written differently, or mean something else. */
-static void warn_unknown(const yk_tabular *t)
+void yk_tabular_fini(yk_tabular *t)
 {
     char name[80];
     for (size_t i = 0; t->seen && i < t->schema->ncolumns; i++)
-        if (atomic_load(&t->seen[i]) == YK_SEEN_UNKNOWN)
+        if (atomic_load(&t->seen[i]) ==
+            YK_SEEN_UNKNOWN) /* the values are written differently, or mean something else */
             yk_warn("%s: %s: none of its values occurred in the training data, which has values such as "
                     "'%.40s': predictions ignore it",
                     t->source->spec, yk_schema_name(t->schema, &t->schema->column[i], name),
                     t->schema->column[i].values.n ? t->schema->column[i].values.name[0] : "");
-}
-
-void yk_tabular_fini(yk_tabular *t)
-{
-    warn_unknown(t);
     free(t->seen);
     yk_schema_free(t->own);
     free(t->column);

@@ -27,6 +27,19 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
     return by;
 }
 
+static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
+{
+    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
+                   c->name, yk_column_role_name[c->role]);
+}
+
+static void note_extra(const yk_tabular *t, size_t extra, const char *list)
+{
+    if (extra)
+        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
+                extra == 1 ? " is" : "s are", list);
+}
+
 /* Both lists of columns are sorted: goes through them in parallel. */
 static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
 {
@@ -53,12 +66,19 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         if (found)
             t->column[file[f++] - s->column] = want;
         else if (yk_is_feature(want) || (want->role == YK_COLUMN_LABEL && !t->source->options.unlabeled))
-            st = yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
-                         want->name, yk_column_role_name[want->role]);
+            st = fail_missing(t, want);
     }
-    if (!st && extra)
-        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
-                extra == 1 ? " is" : "s are", list);
+    if (!st)
+        note_extra(t, extra, list);
+    return st;
+}
+
+static yk_status match_names(yk_tabular *t)
+{
+    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->source->options.schema);
+    yk_status st = file && model ? match_sorted(t, file, model) : yk_fail_memory(t->own->ncolumns, "columns");
+    free(file);
+    free(model);
     return st;
 }
 
@@ -242,12 +262,7 @@ static yk_status compare_options(const yk_tabular *t)
 yk_status yk__tabular_match(yk_tabular *t)
 {
     const bool names = t->own->header && t->schema->header;
-    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->schema);
-    yk_status st = !file || !model ? yk_fail_memory(t->own->ncolumns, "columns")
-                   : names         ? match_sorted(t, file, model)
-                                   : match_positions(t);
-    free(file);
-    free(model);
+    yk_status st = names ? match_names(t) : match_positions(t);
     if (st || (st = compare_roles(t, true)) || (st = compare_roles(t, false)) || (st = compare_options(t)))
         return st;
     for (size_t i = 0; i < t->own->ncolumns; i++) {

@@ -51,18 +51,6 @@ yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ..
                                      r->offset + (uint64_t)(at - r->line), "%s", text);
 }
 
-/* A damaged compressed file or a line that is too long: a bad record, and the end of the block. */
-static yk_status input_failed(yk_text_reader *r, yk_status st)
-{
-    if (st != YK_EDATA)
-        return st;
-    r->lines++;
-    r->end = 0;
-    r->line = NULL;
-    return yk_source_bad(r->base.source, r->base.in->path, line_number(r), r->base.in->offset, "%s",
-                         r->base.in->reason);
-}
-
 yk_status yk__text_line(yk_text_reader *r, const char **line_out, size_t *length_out)
 {
     const yk_source *s = r->base.source;
@@ -73,11 +61,16 @@ yk_status yk__text_line(yk_text_reader *r, const char **line_out, size_t *length
         if ((r->offset = r->base.in->offset) >= r->end)
             return YK_OK;
         yk_status st = yk_input_line(r->base.in, s->quoted, &r->line, length_out, &r->more);
-        if (st && (st = input_failed(r, st)))
+        if (st && st != YK_EDATA)
             return st;
+        r->lines++;
+        if (st) { /* a damaged compressed file or a line that is too long: a bad record, and the end of the block */
+            r->end = 0;
+            return yk_source_bad(r->base.source, r->base.in->path, line_number(r), r->base.in->offset, "%s",
+                                 r->base.in->reason);
+        }
         if (!r->line)
             return YK_OK;
-        r->lines++;
         r->more--;
         const size_t mark = r->offset ? 0 : yk__bom(r->line, *length_out);
         *line_out = r->line + mark;

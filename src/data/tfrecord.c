@@ -57,21 +57,6 @@ static const yk_feature *picture_of(const yk_feature f[FEATURES])
     return &f[f[IMAGE].kind && !f[ENCODED].kind ? IMAGE : ENCODED];
 }
 
-static yk_status read_class(const tfr_source *s, const yk_feature *f, int32_t *out)
-{
-    const int64_t max = (s->base.classes ? s->base.classes : MAX_CLASSES) - 1;
-    int64_t number;
-    yk_status st = yk_feature_one(f, YK_FEATURE_INTS, &number);
-    if (st)
-        return st;
-    if (number < s->first_class || number - s->first_class > max)
-        return yk_fail(YK_EDATA, "the label %lld is not in the range %lld to %lld%s", (long long)number,
-                       (long long)s->first_class, (long long)(s->first_class + max),
-                       s->base.classes ? " (options base and classes)" : "");
-    *out = (int32_t)(number - s->first_class);
-    return YK_OK;
-}
-
 /* Decodes the image of one record into a new row. YK_EDATA: yk_error() is the reason, without file and record. */
 static yk_status add_image(const tfr_source *s, yk_image_decoder *d, const yk_feature f[FEATURES],
                            yk_rows *rows)
@@ -79,11 +64,17 @@ static yk_status add_image(const tfr_source *s, yk_image_decoder *d, const yk_fe
     const yk_feature *const image = picture_of(f),
                             *const label =
                                 &f[f[YK_EXAMPLE_LABEL].kind && !f[CLASS].kind ? YK_EXAMPLE_LABEL : CLASS];
-    int32_t class = 0;
+    const int64_t max = (s->base.classes ? s->base.classes : MAX_CLASSES) - 1;
+    int64_t number = s->first_class;
     yk_status st = yk_feature_one(image, YK_FEATURE_BYTES, NULL);
-    if (st || ((label->kind || !s->rules.unlabeled) && (st = read_class(s, label, &class))))
+    if (st ||
+        ((label->kind || !s->rules.unlabeled) && (st = yk_feature_one(label, YK_FEATURE_INTS, &number))))
         return st;
-    st = yk__image_add(d, image->bytes, image->size, &s->form, class, rows);
+    if (number < s->first_class || number - s->first_class > max)
+        return yk_fail(YK_EDATA, "the label %lld is not in the range %lld to %lld%s", (long long)number,
+                       (long long)s->first_class, (long long)(s->first_class + max),
+                       s->base.classes ? " (options base and classes)" : "");
+    st = yk__image_add(d, image->bytes, image->size, &s->form, (int32_t)(number - s->first_class), rows);
     if (st == YK_EDATA)
         return yk_fail(st, "at byte %zu of the image: %s", yk_image_offset(d), yk_error());
     return st;

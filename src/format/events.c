@@ -191,35 +191,24 @@ yk_status yk_events_session_end(yk_events *e, bool success)
 
 /* ---- the file */
 
-/* TensorBoard reads the files of a host in the order of their names: the time comes first. */
-static char *make_name(const char *directory)
-{
-    static atomic_uint files;
-    char host[256] = "localhost";
-    if (gethostname(host, sizeof host - 1) || !host[0])
-        strcpy(host, "localhost");
-    char *path = NULL;
-    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%u", directory, (long long)yk_wall(), host,
-                 (long)getpid(), atomic_fetch_add(&files, 1)) < 0)
-        return NULL;
-    return path;
-}
-
 yk_status yk_events_create(const char *dir, const char *name, yk_events **out)
 {
     *out = NULL;
     yk_status st = yk_dir_make_in(dir, name);
     if (st)
         return st;
+    static atomic_uint files;
+    char host[256] = "localhost";
+    if (gethostname(host, sizeof host - 1) || !host[0])
+        strcpy(host, "localhost");
     yk_events *e = calloc(1, sizeof *e);
-    char *file = make_name(name);
-    if (!e || !file || asprintf(&e->path, "%s/%s", dir, file) < 0) {
-        free(file);
+    /* TensorBoard reads the files of a host in the order of their names: the time comes first. */
+    if (!e || asprintf(&e->path, "%s/%s/events.out.tfevents.%010lld.%s.%ld.%u", dir, name,
+                       (long long)yk_wall(), host, (long)getpid(), atomic_fetch_add(&files, 1)) < 0) {
         free(e);
         return yk_fail_memory(sizeof *e + strlen(name), "a TensorBoard log");
     }
-    st = yk_file_append_in(dir, file, &e->file);
-    free(file);
+    st = yk_file_append_in(dir, e->path + strlen(dir) + 1, &e->file);
     if (!st) {
         event_begin(e, 0);
         put_fields(e, "3s", "brain.Event:2");

@@ -168,20 +168,6 @@ static yk_status read_feature(yk_feature *f, text feature)
     return st;
 }
 
-/* A map entry: the name may come after the value. */
-static yk_status read_entry(text entry, text *name, yk_feature *f)
-{
-    uint64_t tag;
-    text value;
-    yk_status st = YK_OK;
-    while (next_field(&entry, &tag, &value, &st))
-        if (tag == YK__TAG(1, YK__LEN))
-            *name = value;
-        else if (tag == YK__TAG(2, YK__LEN))
-            st = read_feature(f, value);
-    return st;
-}
-
 static inline bool is_named(const yk_feature *f, text name)
 {
     size_t k = 0;
@@ -190,12 +176,18 @@ static inline bool is_named(const yk_feature *f, text name)
     return f->name && k == name.n && !f->name[k];
 }
 
-/* The values of the last entry of a name are checked when they are used, those of all other entries now. */
+/* A map entry: the name may come after the value. The values of the last entry of a name are checked when they are used, those of all other entries now. */
 static yk_status find_entry(text entry, yk_feature *features, size_t n)
 {
-    text name = {0};
+    uint64_t tag;
+    text name = {0}, value;
     yk_feature found = {0};
-    yk_status st = read_entry(entry, &name, &found);
+    yk_status st = YK_OK;
+    while (next_field(&entry, &tag, &value, &st))
+        if (tag == YK__TAG(1, YK__LEN))
+            name = value;
+        else if (tag == YK__TAG(2, YK__LEN))
+            st = read_feature(&found, value);
     yk_feature *owner = NULL; /* of the copy: the first feature with this name */
     for (size_t i = n; !st && i-- > 0;) {
         yk_feature *const f = &features[i];

@@ -78,26 +78,18 @@ void yk_input_forget(void)
     keep_file(-1);
 }
 
-/* The descriptor that is kept if it is that of this file; else -1. */
-static int take_file(const char *path)
+static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
 {
-    struct stat now, then;
-    int fd = -1;
+    struct stat s, then;
+    yk_status st = YK_OK;
+    *fd_out = -1;
     pthread_mutex_lock(&kept.lock);
-    if (kept.fd >= 0 && stat(path, &now) == 0 && fstat(kept.fd, &then) == 0 && now.st_dev == then.st_dev &&
-        now.st_ino == then.st_ino && lseek(kept.fd, 0, SEEK_SET) == 0) {
-        fd = kept.fd;
+    if (kept.fd >= 0 && stat(path, &s) == 0 && fstat(kept.fd, &then) == 0 && s.st_dev == then.st_dev &&
+        s.st_ino == then.st_ino && lseek(kept.fd, 0, SEEK_SET) == 0) {
+        *fd_out = kept.fd; /* that of this file */
         kept.fd = -1;
     }
     pthread_mutex_unlock(&kept.lock);
-    return fd;
-}
-
-static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
-{
-    struct stat s;
-    yk_status st = YK_OK;
-    *fd_out = take_file(path);
     if (*fd_out < 0)
         *fd_out = open(path, O_RDONLY | O_CLOEXEC);
     if (*fd_out < 0 || fstat(*fd_out, &s))
@@ -122,28 +114,25 @@ static struct {
     ino_t inode;
 } standard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static yk_status duplicate_stdin(int *fd_out)
-{
-    struct stat s;
-    if (fstat(STDIN_FILENO, &s))
-        return yk_fail(YK_EDATA, "standard input: cannot read: %s", strerror(errno));
-    if (standard.used && standard.device == s.st_dev && standard.inode == s.st_ino)
-        return yk_fail(YK_EUSAGE, "standard input can be read only once; save the data in a file");
-    if ((*fd_out = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) < 0)
-        return yk_fail(YK_ESYSTEM, "standard input: cannot read: %s", strerror(errno));
-    standard.used = true;
-    standard.device = s.st_dev;
-    standard.inode = s.st_ino;
-    return YK_OK;
-}
-
 /* *unread_out: an input to continue with; NULL: read from *fd_out, a duplicate. */
 static yk_status open_stdin(int *fd_out, yk_input **unread_out)
 {
+    struct stat s;
+    yk_status st = YK_OK;
     pthread_mutex_lock(&standard.lock);
     *unread_out = standard.unread;
     standard.unread = NULL;
-    const yk_status st = *unread_out ? YK_OK : duplicate_stdin(fd_out);
+    if (!*unread_out && fstat(STDIN_FILENO, &s)) {
+        st = yk_fail(YK_EDATA, "standard input: cannot read: %s", strerror(errno));
+    } else if (!*unread_out && standard.used && standard.device == s.st_dev && standard.inode == s.st_ino) {
+        st = yk_fail(YK_EUSAGE, "standard input can be read only once; save the data in a file");
+    } else if (!*unread_out && (*fd_out = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) < 0) {
+        st = yk_fail(YK_ESYSTEM, "standard input: cannot read: %s", strerror(errno));
+    } else if (!*unread_out) {
+        standard.used = true;
+        standard.device = s.st_dev;
+        standard.inode = s.st_ino;
+    }
     pthread_mutex_unlock(&standard.lock);
     return st;
 }

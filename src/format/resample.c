@@ -49,18 +49,6 @@ static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, dou
     return YK_OK;
 }
 
-/* The largest number of output rows that are incomplete at the same time. */
-static size_t max_at_once(const yk__axis *a)
-{
-    size_t max = 1, done = 0;
-    for (size_t i = 0; i < a->n; i++) {
-        while (a->taps[done].first + a->taps[done].count <= a->taps[i].first)
-            done++;
-        max = i - done + 1 > max ? i - done + 1 : max;
-    }
-    return max;
-}
-
 yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *planes)
 {
     const yk_frame *f = frame;
@@ -75,7 +63,12 @@ yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *pl
         st = plan_axis(&r->y, f->box_h, f->in.height, f->top, f->region_height);
     if (st)
         return st;
-    r->ring = max_at_once(&r->y);
+    r->ring = 1; /* the largest number of output rows that are incomplete at the same time */
+    for (size_t i = 0, done = 0; i < r->y.n; i++) {
+        while (r->y.taps[done].first + r->y.taps[done].count <= r->y.taps[i].first)
+            done++;
+        r->ring = i - done + 1 > r->ring ? i - done + 1 : r->ring;
+    }
     size_t line = f->box_w * r->lanes;
     if (YK_RESERVE(r->line, r->line_cap, line, "resizing images") ||
         YK_RESERVE(r->wide, r->wide_cap, f->in.width * r->lanes, "resizing images") ||

@@ -79,20 +79,6 @@ static yk_status parse_entry(const yk_safetensors *s, const char *name, json_t *
     return YK_OK;
 }
 
-static yk_status check_metadata(const json_t *meta)
-{
-    if (meta && !json_is_object(meta))
-        return yk_fail(YK_EDATA, "__metadata__ is not an object");
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)meta, key, value)
-    {
-        if (!json_is_string(value))
-            return yk_fail(YK_EDATA, "\"%s\" of __metadata__ is not a string", key);
-    }
-    return YK_OK;
-}
-
 static int by_offset(const void *a, const void *b)
 {
     const yk_tensor *x = a, *y = b;
@@ -156,8 +142,16 @@ static yk_status parse(yk_safetensors *s)
     s->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!s->header)
         return yk_fail(YK_EDATA, "its header, byte %d: %s", error.position, error.text);
-    yk_status st = check_metadata(json_object_get(s->header, METADATA));
-    return st ? st : parse_entries(s);
+    json_t *meta = json_object_get(s->header, METADATA), *value;
+    const char *key;
+    if (meta && !json_is_object(meta))
+        return yk_fail(YK_EDATA, "__metadata__ is not an object");
+    json_object_foreach(meta, key, value)
+    {
+        if (!json_is_string(value))
+            return yk_fail(YK_EDATA, "\"%s\" of __metadata__ is not a string", key);
+    }
+    return parse_entries(s);
 }
 
 /* ---- reading */

@@ -168,6 +168,17 @@ yk_status yk_child_start(const char *program, char *const *argv, int err, FILE *
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
 }
 
+static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
+{
+    int err[2];
+    if (pipe2(err, O_CLOEXEC))
+        return yk_fail(YK_ESYSTEM, "cannot create a pipe for %s: %s", program, strerror(errno));
+    const yk_status st = yk_child_start(program, command->arg, err[1], &j->out, pid_out);
+    close(err[1]);
+    j->err = err[0];
+    return st;
+}
+
 /* ---- output of the child ---- */
 
 static void handle_error_line(job *j, const char *line)
@@ -326,6 +337,19 @@ static yk_status judge(const job *j, int status, const yk_limits *before, char *
                    *j->error ? j->error : "the program yoke failed without an error message");
 }
 
+static void finish(job *j)
+{
+    if (j->out)
+        fclose(j->out);
+    if (j->err >= 0)
+        close(j->err);
+    if (j->metrics)
+        fclose(j->metrics);
+    free(j->text);
+    free(j->run_dir);
+    free(j->metrics_path);
+}
+
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
 {
     job j = {.t = t, .err = -1};
@@ -346,14 +370,8 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     st = find_program(program);
     if (!st)
         st = make_command(&j, &command);
-    int err[2];
-    if (!st && pipe2(err, O_CLOEXEC))
-        st = yk_fail(YK_ESYSTEM, "cannot create a pipe for %s: %s", program, strerror(errno));
-    else if (!st) {
-        st = yk_child_start(program, command.arg, err[1], &j.out, &pid);
-        close(err[1]);
-        j.err = err[0];
-    }
+    if (!st)
+        st = start(&j, program, &command, &pid);
     if (!st && !(st = follow(&j, pid, &status)))
         st = judge(&j, status, &limits, summary_out);
     if ((t->metrics || t->progress) && !st)
@@ -361,14 +379,6 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     yk_argv_fini(&command);
     if (st && j.run_dir && !config->out)
         rmdir(j.run_dir); /* created by yk_run_dir_choose(); stays if anything was written */
-    if (j.out)
-        fclose(j.out);
-    if (j.err >= 0)
-        close(j.err);
-    if (j.metrics)
-        fclose(j.metrics);
-    free(j.text);
-    free(j.run_dir);
-    free(j.metrics_path);
+    finish(&j);
     return st;
 }

@@ -87,21 +87,6 @@ yoke_status yoke_data_from_dense(const yoke_dense *given, yoke_data **out, yoke_
     return finish(d, set_labels(d, dense.labels), out, error);
 }
 
-static yk_status set_start(yoke_data *d, const yoke_csr *csr)
-{
-    if (csr->start64) {
-        d->memory.rows.start =
-            (uint64_t *)csr->start64; /* a negative start becomes too large; yk_memory_check() finds it */
-        return YK_OK;
-    }
-    if (!(d->start = yk_alloc(csr->rows + 1, sizeof *d->start, "row starts")))
-        return YK_ESYSTEM;
-    for (size_t i = 0; i <= csr->rows; i++)
-        d->start[i] = (uint64_t)(int64_t)csr->start32[i];
-    d->memory.rows.start = d->start;
-    return YK_OK;
-}
-
 yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out)
 {
     *out = (yoke_csr){0};
@@ -139,7 +124,13 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
                                  .key = csr.index64,
                                  .in_place = csr.in_place,
                                  .classes = csr.classes};
-    st = set_start(d, &csr);
+    yk_rows *rows = &d->memory.rows;
+    if (csr.start32 && !(d->start = yk_alloc(csr.rows + 1, sizeof *d->start, "row starts")))
+        st = YK_ESYSTEM;
+    for (size_t i = 0; d->start && i <= csr.rows; i++)
+        d->start[i] = (uint64_t)(int64_t)csr.start32[i];
+    rows->start =
+        d->start ? d->start : (uint64_t *)csr.start64; /* a negative one is too large: yk_memory_check() */
     return finish(d, st ? st : set_labels(d, csr.labels), out, error);
 }
 

@@ -206,25 +206,6 @@ static yk_status ask_server(const char *address, const char *token_file, char **
     return st;
 }
 
-/* RUN/join has the addresses of a running job, and its token. */
-static yk_status read_join(const char *run, yk_config *c)
-{
-    char path[PATH_MAX], text[1 << 15] = "";
-    snprintf(path, sizeof path, "%s/join", run);
-    if (access(path, F_OK))
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: no asynchronous job that can be joined is running in this run directory; at its start, a "
-            "job "
-            "prints whether workers can join it, and if not, why. To join a job by its address, give "
-            "--join HOST:PORT --token-file FILE",
-            run);
-    yk_status st = yk_token_text("--join", path, text, sizeof text);
-    return st                              ? st
-           : (c->join_text = strdup(text)) ? YK_OK
-                                           : yk_fail_memory(strlen(text), "the addresses of the job");
-}
-
 /* A worker that joins is one process, on this host. */
 static yk_status check_join(const yoke_options *o)
 {
@@ -240,19 +221,29 @@ static yk_status check_join(const yoke_options *o)
     return YK_OK;
 }
 
+/* With a token, from the server at this address. Otherwise, RUN/join has the addresses of a running job, and its token. */
 static yk_status load_join(const yoke_options *o, const char *join, bool silent, yk_config *c)
 {
     const char *token_file = yoke_options_get(o, "token-file");
-    char *ignored = NULL;
-    yk_status st = YK_OK;
+    char *ignored = NULL, path[PATH_MAX], text[1 << 15] = "";
     if (token_file) {
-        st = ask_server(join, token_file, &ignored, c);
+        const yk_status st = ask_server(join, token_file, &ignored, c);
         free(ignored);
         return st;
     }
-    if (!(st = read_join(join, c)))
-        st = load_run(o, join, true, silent, c);
-    return st;
+    snprintf(path, sizeof path, "%s/join", join);
+    if (access(path, F_OK))
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: no asynchronous job that can be joined is running in this run directory; at its start, a "
+            "job "
+            "prints whether workers can join it, and if not, why. To join a job by its address, give "
+            "--join HOST:PORT --token-file FILE",
+            join);
+    yk_status st = yk_token_text("--join", path, text, sizeof text);
+    if (!st && !(c->join_text = strdup(text)))
+        st = yk_fail_memory(strlen(text), "the addresses of the job");
+    return st ? st : load_run(o, join, true, silent, c);
 }
 
 static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)

@@ -99,19 +99,6 @@ static yk_status predict_block(const yk_model *model, const yk_view *view, yk_ro
     return st;
 }
 
-static void put(const job *j, const float *p, size_t first, size_t n)
-{
-    const size_t outputs = j->trained->model->outputs;
-    float *to = j->out + first * j->columns;
-    if (outputs == j->columns)
-        memcpy(to, p, n * outputs * sizeof *to);
-    else
-        for (size_t i = 0; i < n; i++) {
-            to[2 * i] = 1.0f - p[i];
-            to[2 * i + 1] = p[i];
-        }
-}
-
 static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
 {
     const yk_model *model = j->trained->model;
@@ -127,8 +114,14 @@ static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
             st = copy_sorted(j, first, s, &rows);
         if (!st)
             st = predict_block(model, view, &rows, first, s);
-        if (!st)
-            put(j, s->p, first, n);
+        const size_t outputs = model->outputs;
+        float *to = j->out + first * j->columns;
+        if (!st && outputs == j->columns)
+            memcpy(to, s->p, n * outputs * sizeof *to);
+        for (size_t i = 0; !st && outputs != j->columns && i < n; i++) {
+            to[2 * i] = 1.0f - s->p[i];
+            to[2 * i + 1] = s->p[i];
+        }
     }
     return st;
 }

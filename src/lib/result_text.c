@@ -6,6 +6,13 @@
 #include <math.h>
 #include <stdio.h>
 
+static void print_verdict(yk_text *t, const yk_verdict *v)
+{
+    yk_text_print(t, "bottleneck     %s\n", v->text);
+    if (v->advice[0])
+        yk_text_print(t, "               %s\n", v->advice);
+}
+
 static void print_traffic(yk_text *t, const yk_result *r)
 {
     char a[24], b[24];
@@ -157,11 +164,8 @@ static void print_table(yk_text *t, const yk_result *r)
             "step%s)\n",
             s->hot < r->params ? s->hot : (unsigned)r->params, s->merge_every, s->merge_steps,
             s->merge_steps < 1.5 ? "" : "s");
-    const yk_verdict *v = &r->observation.verdict;
     if (r->observation.nprocesses)
-        yk_text_print(t, "bottleneck     %s\n", v->text);
-    if (r->observation.nprocesses && v->advice[0])
-        yk_text_print(t, "               %s\n", v->advice);
+        print_verdict(t, &r->observation.verdict);
     print_traffic(t, r);
     print_processes(t, &r->observation, &r->plan);
     if (r->run_dir)

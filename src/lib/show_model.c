@@ -102,20 +102,6 @@ void yk_show_model(yk_text *t, const char *name, const yk_description *d)
     show_totals(t, d);
 }
 
-static void line_json(yk_json *j, const yk_layer_line *l)
-{
-    yk_json_object(j, NULL);
-    yk_json_text(j, "layer", l->text);
-    yk_json_array(j, "output");
-    for (int i = 0; i < l->rank; i++)
-        yk_json_int(j, NULL, (int64_t)l->shape[i]);
-    yk_json_end(j);
-    yk_json_int(j, "parameters", (int64_t)l->params);
-    YK_JSON_REALS(j, {"flops_forward", l->flops}, {"flops_backward", l->flops_back});
-    yk_json_int(j, "activation_bytes", (int64_t)l->bytes);
-    yk_json_end(j);
-}
-
 char *yk_model_json(const char *name, const yk_description *d)
 {
     yk_json all = {0}, *j = &all;
@@ -125,8 +111,18 @@ char *yk_model_json(const char *name, const yk_description *d)
         yk_json_text(j, "list", d->list);
     yk_json_bool(j, "dry_run", true);
     yk_json_array(j, "layers");
-    for (int i = 0; i < d->nlines; i++)
-        line_json(j, &d->line[i]);
+    for (const yk_layer_line *l = d->line; l < d->line + d->nlines; l++) {
+        yk_json_object(j, NULL);
+        yk_json_text(j, "layer", l->text);
+        yk_json_array(j, "output");
+        for (int i = 0; i < l->rank; i++)
+            yk_json_int(j, NULL, (int64_t)l->shape[i]);
+        yk_json_end(j);
+        yk_json_int(j, "parameters", (int64_t)l->params);
+        YK_JSON_REALS(j, {"flops_forward", l->flops}, {"flops_backward", l->flops_back});
+        yk_json_int(j, "activation_bytes", (int64_t)l->bytes);
+        yk_json_end(j);
+    }
     yk_json_end(j);
     yk_json_int(j, "parameters", (int64_t)d->params);
     yk_json_real(j, "flops_per_image", d->flops + d->flops_back);

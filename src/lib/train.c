@@ -97,6 +97,15 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
     return st ? st : taken;
 }
 
+static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_run *run)
+{
+    if (t->start || memory_of(t->data) || memory_of(t->test) || memory_of(t->validation))
+        return yk_fail(YK_EUSAGE, "data in memory and an initial model (start) require a single process; do "
+                                  "not set launch, hosts or "
+                                  "hostfile");
+    return yk_child_job(t, c, &run->summary);
+}
+
 /* ---- yoke_train() ---- */
 
 /* A data object overrides the option of this name. NULL: none. */
@@ -146,14 +155,8 @@ yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_e
     yk_status st = yk_options_resolve(t->options, false, &config);
     if (!st)
         st = set_data(t, &config);
-    const bool job = !st && yk_config_starts_job(&config);
-    if (job && (t->start || memory_of(t->data) || memory_of(t->test) || memory_of(t->validation)))
-        st = yk_fail(
-            YK_EUSAGE,
-            "data in memory and an initial model (start) require a single process; do not set launch, "
-            "hosts or hostfile");
     if (!st)
-        st = job ? yk_child_job(t, &config, &run->summary) : train_here(t, &by, &config, run);
+        st = yk_config_starts_job(&config) ? train_in_job(t, &config, run) : train_here(t, &by, &config, run);
     yk_config_fini(&config);
     yk_log_set(before);
     pthread_mutex_destroy(&by.lock);

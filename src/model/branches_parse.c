@@ -36,6 +36,15 @@ static yk_status find_table(yk__branches *m, size_t at, const char *kind, const 
     return YK_OK;
 }
 
+/* A name of a table becomes a part of the names of tensors. */
+static bool is_name(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    const size_t n = strlen(name);
+    return n > 0 && n < sizeof((yk__vectors *)0)->name && strspn(name, letters) == n &&
+           !(*name >= '0' && *name <= '9') && strcmp(name, "linear") != 0 && strcmp(name, "network") != 0;
+}
+
 /* The layer fm or embed: WIDTH, and name=NAME, if given. */
 static yk_status parse_table(yk__branches *m, const yk__list_part *layer, int *table_out)
 {
@@ -50,12 +59,7 @@ static yk_status parse_table(yk__branches *m, const yk__list_part *layer, int *t
     }
     if (n == 3 && strncmp(layer->word[2], "name=", 5) != 0)
         return yk__list_error(m->list, yk__list_word_at(layer, 2), "only a name can follow, as in: name=v");
-    /* a name of a table becomes a part of the names of tensors */
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    name = n == 3 ? layer->word[2] + 5 : name;
-    const size_t length = strlen(name);
-    if (n == 3 && (!length || length >= sizeof m->table->name || strspn(name, letters) != length ||
-                   (*name >= '0' && *name <= '9') || !strcmp(name, "linear") || !strcmp(name, "network")))
+    if (n == 3 && !is_name(name = layer->word[2] + 5))
         return yk__list_error(m->list, yk__list_word_at(layer, 2) + 5,
                               "a name has up to 23 letters, digits and underscores, does not begin with a "
                               "digit, and is not \"linear\" or \"network\"");

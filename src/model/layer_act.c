@@ -11,9 +11,22 @@ static const char *no_args(yk__layer *l, int n, char **arg)
     return n ? "this layer has no arguments" : NULL;
 }
 
-/* Changes each row of this thread: of y forward, of dx backward. If the layer does not work in place, copies x or dy there first. Does not
- * touch the border. A hash of the index of a value in the chunk decides whether it is dropped, so that backward drops the same values
- * without a stored mask. */
+/* Changes a row of n values in place: of y forward, of dx backward. y: the output of the layer; first: index of the first value in
+ * the chunk. A hash of its index decides whether a value is dropped, so that backward drops the same values without a stored
+ * mask. */
+static void change_row(const yk__layer *l, const yk__pass *ctx, bool back, const float *y, float *row,
+                       size_t n, uint64_t first)
+{
+    if (l->ops->elementwise == YK__DROPOUT)
+        ctx->lanes->dropout(row, n, l->rate, yk_mix64(ctx->noise + (uint64_t)l->stream), first);
+    else if (back)
+        ctx->lanes->activate_back(l->ops->activation, y, row, n);
+    else
+        ctx->lanes->activate(l->ops->activation, row, n);
+}
+
+/* Changes each row of this thread. If the layer does not work in place, copies x or dy there first. Does not touch the
+ * border. */
 static void each_row(const yk__layer *l, const yk__pass *ctx, bool back)
 {
     const yk__edge *e = &l->in_edge;
@@ -33,14 +46,9 @@ static void each_row(const yk__layer *l, const yk__pass *ctx, bool back)
         float *row = target + block * to->block + yk__offset(to, c, line, 0);
         if (l->in != l->out)
             memcpy(row, source + block * from->block + yk__offset(from, c, line, 0), n * sizeof *row);
-        const float *y = ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0);
-        if (change && l->ops->elementwise == YK__DROPOUT)
-            ctx->lanes->dropout(row, n, l->rate, yk_mix64(ctx->noise + (uint64_t)l->stream),
-                                (ctx->in_chunk * rows + i) * n);
-        else if (change && back)
-            ctx->lanes->activate_back(l->ops->activation, y, row, n);
-        else if (change)
-            ctx->lanes->activate(l->ops->activation, row, n);
+        if (change)
+            change_row(l, ctx, back, ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0), row,
+                       n, (ctx->in_chunk * rows + i) * n);
     }
 }
 

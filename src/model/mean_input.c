@@ -12,25 +12,20 @@ void yk__mean_input_begin(yk__mean_input *m, size_t examples)
     m->weight = share / (float)examples;
 }
 
-static void add_row(yk__mean_input *m, const yk_rows *rows, size_t row)
-{
-    const size_t at = row * m->inputs;
-    if (rows->kind == YK_ROWS_SPARSE)
-        for (uint64_t e = rows->start[row]; e < rows->start[row + 1]; e++)
-            m->mean[rows->index[e]] += m->weight * (rows->value ? rows->value[e] : 1.0f);
-    else
-        for (size_t i = 0; i < m->inputs; i++)
-            m->mean[i] += m->weight * (rows->kind == YK_ROWS_U8 ? rows->scale * (float)rows->u8[at + i]
-                                                                : rows->f32[at + i]);
-}
-
 void yk__mean_input_add_rows(yk__mean_input *m, const yk_batch *b)
 {
     enum { EXAMPLES = 16 };
     const size_t n = b->n < EXAMPLES ? b->n : EXAMPLES;
     yk__mean_input_begin(m, n);
-    for (size_t i = 0; i < n; i++)
-        add_row(m, b->rows, b->pick[i]);
+    for (size_t k = 0; k < n; k++) {
+        const yk_rows *rows = b->rows;
+        const size_t row = b->pick[k], at = row * m->inputs;
+        for (uint64_t e = rows->start ? rows->start[row] : 0; rows->start && e < rows->start[row + 1]; e++)
+            m->mean[rows->index[e]] += m->weight * yk_rows_value(rows, e);
+        for (size_t i = 0; !rows->start && i < m->inputs; i++)
+            m->mean[i] += m->weight * (rows->kind == YK_ROWS_U8 ? rows->scale * (float)rows->u8[at + i]
+                                                                : rows->f32[at + i]);
+    }
 }
 
 /* (1 - 1 / (2 n - 1)) / |(the mean, repeated `taps` times)|^2 */

@@ -17,6 +17,16 @@ enum { WAVE_BYTES = 1 << 26, MIN_PRODUCTS = 1 << 16 };
 
 /* ---- creation ---- */
 
+/* Nothing needs the gradient of the input of the first layer with parameters, or of any layer before it. */
+static void mark_no_input_gradient(yk__net *net)
+{
+    for (int i = 0; i < net->nlayers; i++) {
+        net->layer[i].no_input_gradient = true;
+        if (net->layer[i].weights)
+            return;
+    }
+}
+
 /* Makes the borders of layers with equal_borders equal. Repeated, since that changes the borders of neighboring layers. */
 static void choose_borders(yk__net *net)
 {
@@ -103,9 +113,8 @@ static yk_status create_net(const char *name, const char *list, size_t begin, si
                      shape->channels, shape->height, shape->width);
     if (!st)
         st = check_options(net);
-    /* Nothing needs the gradient of the input of the first layer with parameters, or of any layer before it. */
-    for (int i = 0; !is_branch && i < net->nlayers && (i == 0 || !net->layer[i - 1].weights); i++)
-        net->layer[i].no_input_gradient = true;
+    if (!is_branch)
+        mark_no_input_gradient(net);
     if (!st)
         st = add_tensors(net);
     if (!st && net->model.nparams == 0)

@@ -24,17 +24,6 @@ static const yk__layer_ops *kind_of(const char *name)
     return NULL;
 }
 
-static yk_status unknown_layer(const char *list, size_t at, const char *name)
-{
-    char why[512];
-    if (yk__list_is_word(list))
-        return yk__list_unknown(list);
-    size_t n = (size_t)snprintf(why, sizeof why, "unknown layer \"%.60s\"; choose one of:", name);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && n < sizeof why; i++)
-        n += (size_t)snprintf(why + n, sizeof why - n, "%s %s", i ? "," : "", kinds[i]->name);
-    return yk__list_error(list, at, why);
-}
-
 yk_status yk__net_check_name(const char *text)
 {
     return !yk__list_is_word(text) || yk__list_is_named(text) || kind_of(text) ? YK_OK
@@ -66,8 +55,11 @@ static yk_status add_layer(yk__net *net, const char *list, yk__list_part *part)
     *l = (yk__layer){
         .ops = kind_of(part->word[0]), .number = net->nlayers, .stream = net->nlayers, .in = net->nedges - 1};
     snprintf(l->text, sizeof l->text, "%.*s", (int)(part->end - part->begin), list + part->begin);
+    size_t n = (size_t)snprintf(why, sizeof why, "unknown layer \"%.60s\"; choose one of:", part->word[0]);
+    for (size_t i = 0; !l->ops && i < sizeof kinds / sizeof *kinds && n < sizeof why; i++)
+        n += (size_t)snprintf(why + n, sizeof why - n, "%s %s", i ? "," : "", kinds[i]->name);
     if (!l->ops)
-        return unknown_layer(list, part->begin, part->word[0]);
+        return yk__list_is_word(list) ? yk__list_unknown(list) : yk__list_error(list, part->begin, why);
     const char *error = l->ops->parse(l, part->n - 1, part->word + 1);
     if (error)
         return yk__list_error(list, part->begin, error);

@@ -1,18 +1,6 @@
 /* Writes a model as Python source for PyTorch. Module names match the names of the tensors in model.safetensors. */
 #include "model/net.h"
 
-/* Dense layers accept images, nn.Linear does not: the layer that needs a Flatten before it that is not in the list; -1: none.
- * `flat`: whether the input is flat. */
-static int needs_flatten(const yk__net *net, bool flat)
-{
-    for (int i = 0; i < net->nlayers && !flat; i++) {
-        if (net->layer[i].ops->weight_rank == 2)
-            return i;
-        flat = net->layer[i].ops->flat_output;
-    }
-    return -1;
-}
-
 /* A comment about the input; `image`: NULL for rows of numbers. */
 static void print_input(const yk_model *m, const yk__edge *image, yk_text *to)
 {
@@ -43,7 +31,10 @@ void yk__net_torch(const yk_model *m, yk_text *to)
     const yk__net *net = (const yk__net *)m;
     const bool rows = m->shape.height * m->shape.width * m->shape.channels == 0;
     const bool flat = rows || net->edge[0].height == 1;
-    const int flatten = needs_flatten(net, flat);
+    /* Dense layers accept images, nn.Linear does not: the first layer that needs a Flatten before it that is not in the list. */
+    int flatten = -1;
+    for (int i = 0; i < net->nlayers && !flat && !net->layer[i].ops->flat_output && flatten < 0; i++)
+        flatten = net->layer[i].ops->weight_rank == 2 ? i : -1;
     const bool named = flatten >= 0; /* an additional module must not change the numbers of the others */
     yk_text_print(to, named ? "from collections import OrderedDict\n\nfrom torch import nn\n\n"
                             : "from torch import nn\n\n");
