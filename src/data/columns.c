@@ -3,7 +3,6 @@
 #include "base/number.h"
 #include "data/tabular.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 #include <time.h>
 
@@ -80,8 +79,8 @@ static bool read_time(const char *p, size_t n, int64_t *days, double *seconds)
     const char *hours = *rest == 'T' || *rest == ' ' ? rest + 1 : "";
     if (!(rest = strptime(hours, "%H:%M:%S", &at)) && !(rest = strptime(hours, "%H:%M", &at)))
         return false;
-    if (*rest == '.')
-        *seconds = strtod(rest, (char **)&rest);
+    if (*rest == '.' && !(rest = yk_decimal(rest, seconds)))
+        return false;
     *seconds += at.tm_hour * 3600 + at.tm_min * 60 + at.tm_sec;
     return !*rest || !strcmp(rest, "Z") || !strcmp(rest, "+00:00");
 }
