@@ -29,40 +29,23 @@ static char *unquote(char *text)
     return text + 1;
 }
 
-/* Splits at each | outside of quotes. Returns the number of parts; 0: more than `max`. */
-static size_t split_choices(char *text, size_t max, char **choice)
+/* Splits at these characters outside of quotes. words: several of them separate two words, and quotes are removed. Returns the number
+ * of parts, of which it stores the first `max`. */
+static size_t split(char *text, const char *between, bool words, size_t max, char **part)
 {
     size_t n = 0;
-    bool quoted = false;
-    choice[n++] = text;
-    for (char *p = text; *p; p++) {
-        quoted ^= *p == '"';
-        if (*p != '|' || quoted)
-            continue;
-        *p = '\0';
-        if (n == max)
-            return 0;
-        choice[n++] = p + 1;
-    }
-    return n;
-}
-
-/* Splits at blanks outside of quotes, and optionally at commas, and removes quotes. Returns the number of words, of which
- * it stores the first `max`. */
-static size_t split_words(char *text, bool commas, size_t max, char **word)
-{
-    const char *between = commas ? YK_BLANKS "," : YK_BLANKS;
-    size_t n = 0;
-    for (char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
-        char *begin = p;
+    for (bool more = true; more; n++) {
         bool quoted = false;
-        for (; *p && (quoted || !strchr(between, *p)); p++)
-            quoted ^= *p == '"';
-        if (*p)
-            *p++ = '\0';
+        char *begin = text += words ? strspn(text, between) : 0;
+        for (; *text && (quoted || !strchr(between, *text)); text++)
+            quoted ^= *text == '"';
+        more = *text != '\0';
+        if (words && text == begin) /* blanks at the end */
+            break;
+        if (more)
+            *text++ = '\0';
         if (n < max)
-            word[n] = unquote(begin);
-        n++;
+            part[n] = words ? unquote(begin) : begin;
     }
     return n;
 }
@@ -156,7 +139,7 @@ static yk_status split_tied(char **choice, size_t nchoices, size_t nnames, char 
     for (size_t i = 0; i < nchoices; i++) {
         char copy[64];
         snprintf(copy, sizeof copy, "%s", yk_trim(choice[i]));
-        size_t n = split_words(choice[i], false, nnames, value + i * nnames);
+        size_t n = split(choice[i], YK_BLANKS, true, nnames, value + i * nnames);
         if (n != nnames)
             return yk_fail(YK_EUSAGE,
                            "'%s' has %zu value%s for %zu options; separate choices by |, as in 'sync 1 | "
@@ -173,8 +156,8 @@ static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices,
     const bool has_spaces = o->flags & YK_OPT_HAS_SPACES;
     size_t n = *nchoices;
     if (n == 1 && !has_spaces) {
-        n = split_words(choice[0], yk_option_is_number(o), MAX_CHOICES, value);
-        *nchoices = n <= MAX_CHOICES ? n : 0;
+        *nchoices =
+            split(choice[0], yk_option_is_number(o) ? YK_BLANKS "," : YK_BLANKS, true, MAX_CHOICES, value);
         return YK_OK;
     }
     for (size_t i = 0; i < n; i++) {
@@ -227,11 +210,11 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, const c
             return yk_fail(YK_EUSAGE,
                            "options can vary together only in [grid]; in [train], write one option per line");
     } else {
-        a.nchoices = split_choices(values, MAX_CHOICES, choice);
-        if (a.nchoices)
+        a.nchoices = split(values, "|", false, MAX_CHOICES, choice);
+        if (a.nchoices <= MAX_CHOICES)
             st = a.nnames > 1 ? split_tied(choice, a.nchoices, a.nnames, a.value)
                               : split_list(option[0], choice, &a.nchoices, a.value);
-        if (!st && !a.nchoices)
+        if (!st && (!a.nchoices || a.nchoices > MAX_CHOICES))
             st = yk_fail(YK_EUSAGE, "%s: expected 1 to %d values", a.name[0], MAX_CHOICES);
     }
     a.grid = where == GRID || a.nchoices > 1;
