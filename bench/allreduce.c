@@ -65,16 +65,14 @@ static int run_rank(void)
 static int run_ranks(int n)
 {
     const bool tcp = yk_env_number("YOKE_SHARED_MEMORY", 1) == 0;
-    unsigned char token[YK_TOKEN_BYTES];
-    char master[64], hex[YK_TOKEN_TEXT];
+    char master[64], token[YK_TOKEN_TEXT];
     int failed = 0, status, listener = -1;
     if (tcp && (yk_token_create(token) || yk_socket_listen("127.0.0.1:0", &listener)))
         return 1;
     if (tcp) {
         snprintf(master, sizeof master, "127.0.0.1:%d", yk_socket_port(listener));
         yk_env_set_number("YOKE_LISTEN_FD", listener);
-        yk_token_print(token, hex);
-        setenv("YOKE_TOKEN", hex, 1);
+        setenv("YOKE_TOKEN", token, 1);
     } else {
         snprintf(master, sizeof master, "unix:bench-allreduce-%d", (int)getpid());
     }

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static char in[RECEIVES][CAP], out[SENDS][1 << 17];
     static yk_segment here, there;
     yk__native *t;
-    if (yk__native_create(NULL, 2, &t))
+    if (yk__native_create("", 2, &t))
         abort();
     t->job.rank = 0;
     t->job.size = 2;

@@ -315,18 +315,18 @@ static const yk_transport_ops joined_transport = {.stop = sim_stop,
                                                   .lost = joined_lost,
                                                   .peers = joined_peers};
 
-yk_status __real_yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+yk_status __real_yk_native_listen(const char *address, const char *token, yk_address *bound_out,
                                   yk_transport *out);
-yk_status __wrap_yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+yk_status __wrap_yk_native_listen(const char *address, const char *token, yk_address *bound_out,
                                   yk_transport *out);
-yk_status __real_yk_native_connect(const yk_address *address, int n, const unsigned char *token,
-                                   double timeout, yk_transport *out);
-yk_status __wrap_yk_native_connect(const yk_address *address, int n, const unsigned char *token,
-                                   double timeout, yk_transport *out);
+yk_status __real_yk_native_connect(const yk_address *address, int n, const char *token, double timeout,
+                                   yk_transport *out);
+yk_status __wrap_yk_native_connect(const yk_address *address, int n, const char *token, double timeout,
+                                   yk_transport *out);
 int __real_socket(int domain, int type, int protocol);
 int __wrap_socket(int domain, int type, int protocol);
 
-yk_status __wrap_yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+yk_status __wrap_yk_native_listen(const char *address, const char *token, yk_address *bound_out,
                                   yk_transport *out)
 {
     if (!yk__this_task)
@@ -338,8 +338,8 @@ yk_status __wrap_yk_native_listen(const char *address, const unsigned char *toke
     return YK_OK;
 }
 
-yk_status __wrap_yk_native_connect(const yk_address *address, int n, const unsigned char *token,
-                                   double timeout, yk_transport *out)
+yk_status __wrap_yk_native_connect(const yk_address *address, int n, const char *token, double timeout,
+                                   yk_transport *out)
 {
     if (!yk__this_task)
         return __real_yk_native_connect(address, n, token, timeout, out);

@@ -8,7 +8,7 @@
 """
 import collections, glob, ipaddress, os, random, re, socket, struct, sys, time
 
-MAGIC = b"yoke 3\n\0"
+MAGIC = b"yoke 4\n\0"
 OPEN = 300 # connections to a port at a time
 
 

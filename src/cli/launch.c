@@ -260,7 +260,6 @@ static yk_status start_agents(attempt *s, const sigset_t *mask)
  * YOKE_SHARED_MEMORY=0 (comm.h): TCP anyway. */
 static yk_status choose_master(attempt *s)
 {
-    unsigned char token[YK_TOKEN_BYTES];
     const char *host = s->agent[0].host, *at = strrchr(host, '@');
     host = at ? at + 1 : host;
     if (s->hosts == 1 && yk_env_number("YOKE_SHARED_MEMORY", 1) == 0)
@@ -270,10 +269,7 @@ static yk_status choose_master(attempt *s)
                  (unsigned long long)yk_now_ns());
     else
         snprintf(s->master, sizeof s->master, strchr(host, ':') ? "[%s]:0" : "%s:0", host);
-    const yk_status st = yk_token_create(token);
-    if (!st)
-        yk_token_print(token, s->token);
-    return st;
+    return yk_token_create(s->token);
 }
 
 static void start_ranks(attempt *s, host_agent *a)

@@ -209,7 +209,7 @@ void yk_shared_memory_free(yk_shared_memory *m); /* a zeroed one is fine */
 yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, char **text_out);
 /* Rank 0, after yk_comm_open(): the description (taken) that is sent to workers that ask for it. */
 void yk_comm_describe(yk_comm *c, char *text);
-yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out);
+yk_status yk_comm_ask(const char *address, const char *token, double timeout, char **text_out);
 /* A server: how many workers have connected. They are peers from `size` on. Answers those that ask: call it regularly. */
 int yk_comm_joined(yk_comm *c);
 /* Whether the transport has lost the peer, and all its messages were received; or another rank has ended the job: then

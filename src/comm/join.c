@@ -51,7 +51,7 @@ static void publish(const yk_comm *c, yk_address *a)
 /* ---- servers ---- */
 
 /* A server that cannot listen has no address: *out does not change. */
-static void listen_at(yk_comm *c, bool anywhere, const unsigned char *token, yk_address *out)
+static void listen_at(yk_comm *c, bool anywhere, const char *token, yk_address *out)
 {
     char address[YK_ADDRESS_MAX];
     const char *colon = strncmp(c->job.master, "unix:", 5) ? strrchr(c->job.master, ':') : NULL;
@@ -75,14 +75,14 @@ static void listen_at(yk_comm *c, bool anywhere, const unsigned char *token, yk_
 
 yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, char **text_out)
 {
-    unsigned char token[YK_TOKEN_BYTES];
+    char token[YK_TOKEN_TEXT];
     yk_address mine = {""};
     yk_text text = {0};
     yk_address *all = c->rank == 0 ? calloc((size_t)c->size, sizeof *all) : NULL;
     yk_status st =
         c->rank == 0 && !all ? yk_fail_memory((size_t)c->size * sizeof *all, "the addresses") : YK_OK;
     *text_out = NULL;
-    if (c->job.has_token)
+    if (*c->job.token)
         memcpy(token, c->job.token, sizeof token);
     else if (!st)
         st = yk_token_create(token);
@@ -93,10 +93,8 @@ yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, c
     if (!st)
         st = yk_comm_gather(c, &mine, sizeof mine, all, seconds, "the addresses of the servers");
     if (!st && c->rank == 0) {
-        char hex[YK_TOKEN_TEXT];
         bool complete = true;
-        yk_token_print(token, hex);
-        yk_text_print(&text, "%s\n", hex);
+        yk_text_print(&text, "%s\n", token);
         for (int i = 0; i < servers; i++) {
             yk_text_print(&text, "%s\n", all[i].text);
             complete &= *all[i].text != '\0';
@@ -140,7 +138,7 @@ int yk_comm_joined(yk_comm *c)
 
 /* ---- a worker ---- */
 
-static yk_status connect_servers(const yk_address *server, int n, const unsigned char *token, double timeout,
+static yk_status connect_servers(const yk_address *server, int n, const char *token, double timeout,
                                  yk_comm **out)
 {
     yk_comm *c = *out = calloc(1, sizeof *c);
@@ -153,7 +151,7 @@ static yk_status connect_servers(const yk_address *server, int n, const unsigned
     return yk_native_connect(server, n, token, timeout, &c->joined);
 }
 
-yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out)
+yk_status yk_comm_ask(const char *address, const char *token, double timeout, char **text_out)
 {
     yk_address server;
     yk_comm *c;
@@ -183,7 +181,7 @@ yk_status yk_comm_ask(const char *address, const unsigned char *token, double ti
 
 yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk_comm **out)
 {
-    unsigned char token[YK_TOKEN_BYTES];
+    char token[YK_TOKEN_TEXT];
     yk_address server[64];
     int n = 0;
     const char *line = yk_token_parse(text, token);

@@ -32,9 +32,7 @@ static const double events_every =
 static bool is_lost(const yk__native *t, const yk__native_peer *p)
 {
     const int index = (int)(p - t->peer);
-    if (p->broken || p->left)
-        return true;
-    return p->exited && (!p->shares_memory || yk_ring_is_empty(&t->segment, index));
+    return p->broken || (p->exited && (!p->shares_memory || yk_ring_is_empty(&t->segment, index)));
 }
 
 static size_t overhead(const yk__native_peer *p)
@@ -134,7 +132,7 @@ static size_t send_some(const yk__native *t, yk__native_peer *p, yk__message *o)
 static void pump_out(yk__native *t, yk__native_peer *p)
 {
     yk__message *o;
-    while (!p->broken && !p->left && (o = TAILQ_FIRST(&p->outputs))) {
+    while (!p->broken && (o = TAILQ_FIRST(&p->outputs))) {
         if (!o->begun)
             begin_output(p, o);
         const size_t sent = send_some(t, p, o);
@@ -148,7 +146,7 @@ static void pump_out(yk__native *t, yk__native_peer *p)
             break;
         }
     }
-    const bool blocked = !TAILQ_EMPTY(&p->outputs) && !p->broken && !p->left;
+    const bool blocked = !TAILQ_EMPTY(&p->outputs) && !p->broken;
     if (blocked && !p->blocked)
         TAILQ_INSERT_TAIL(&t->blocked, p, entry_of_blocked);
     else if (!blocked && p->blocked)
@@ -236,20 +234,14 @@ static void free_stored(yk__message *s)
     free(s);
 }
 
-/* Its bytes have been handed over. */
-static void release_stored(yk__native *t, yk__native_peer *p, yk__message *s)
-{
-    if (s->peer != t->job.rank)
-        give_credit(t, p, s->bytes);
-    free_stored(s);
-}
-
 static void deliver(yk__native *t, yk__native_peer *p, yk__message *s, yk__message *r)
 {
     if (s->bytes <= r->bytes && s->bytes)
         memcpy(r->buf, s->buf, s->bytes);
     complete_receive(r, s->bytes);
-    release_stored(t, p, s);
+    if (s->peer != t->job.rank)
+        give_credit(t, p, s->bytes);
+    free_stored(s);
 }
 
 /* The first one; peer < 0: of any rank. */
@@ -408,13 +400,6 @@ static bool on_abort(yk__native *t, yk__native_peer *p)
     return true;
 }
 
-/* A worker that had joined waits for the answer before it closes its socket. */
-static bool on_leave(yk__native *t, yk__native_peer *p)
-{
-    p->left = true;
-    return !t->listener || queue(t, p, (yk__frame){.kind = YK__FRAME_LEAVE}, NULL);
-}
-
 /* By kind of frame. begin NULL: the header is all; payload: bytes follow. */
 static const struct {
     bool (*begin)(yk__native *t, yk__native_peer *p);
@@ -423,7 +408,7 @@ static const struct {
     [YK__FRAME_EAGER] = {on_eager, true},    [YK__FRAME_ANNOUNCE] = {on_announce, false},
     [YK__FRAME_GRANT] = {on_grant, false},   [YK__FRAME_DATA] = {on_data, true},
     [YK__FRAME_FETCHED] = {on_grant, false}, [YK__FRAME_CREDIT] = {NULL, false},
-    [YK__FRAME_ABORT] = {on_abort, false},   [YK__FRAME_LEAVE] = {on_leave, false},
+    [YK__FRAME_ABORT] = {on_abort, false},
 };
 
 static bool begin_frame(yk__native *t, yk__native_peer *p)
@@ -433,7 +418,7 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
     h->crc = 0;
     if (!p->shares_memory && crc != yk_crc32c(h, sizeof *h))
         return false;
-    if (h->kind < YK__FRAME_EAGER || h->kind > YK__FRAME_LEAVE || h->credit > p->credit_used)
+    if (h->kind < YK__FRAME_EAGER || h->kind > YK__FRAME_ABORT || h->credit > p->credit_used)
         return false;
     p->credit_used -= h->credit;
     p->message = NULL;
@@ -499,16 +484,16 @@ static void pump_in(yk__native *t, yk__native_peer *p)
 {
     size_t total = 0, n = 1;
     bool ok = true;
-    while (ok && n && !p->left && (total < PUMP_MAX || p->taken < p->buffered))
+    while (ok && n && (total < PUMP_MAX || p->taken < p->buffered))
         total += n = read_part(t, p, &ok);
     if (!ok)
         p->broken = true;
-    if ((p->broken || p->left) && p->fd >= 0) {
+    if (p->broken && p->fd >= 0) { /* the other end waits for this (native_stop) */
         t->watched--;
         close(p->fd); /* epoll forgets it */
         p->fd = -1;
     }
-    if (n && p->shares_memory && !p->left && ok)
+    if (n && p->shares_memory && ok)
         yk_ring_notify(&t->segment, (int)(p - t->peer)); /* the rest, in the next call */
 }
 
@@ -621,31 +606,24 @@ void yk__native_free(yk__native *t)
     free(t);
 }
 
-static void send_to_all(yk__native *t, yk__frame_kind kind, int status, double seconds)
+/* Waits until all bytes have left this process. */
+static void flush(yk__native *t, double seconds)
 {
-    for (int i = 0; i < t->npeers; i++)
-        if (!is_lost(t, &t->peer[i]) && (t->peer[i].fd >= 0 || t->peer[i].shares_memory))
-            queue(t, &t->peer[i], (yk__frame){.kind = kind, .tag = status}, NULL);
     const double until = yk_now() + seconds;
     for (progress(t); !TAILQ_EMPTY(&t->blocked) && yk_now() < until; progress(t))
         yk_sleep(5e-5);
 }
 
-/* Closing a socket that has unread bytes may discard bytes that were sent. So each end waits for the leave message of the other. */
-static bool all_left(const yk__native *t)
-{
-    for (int i = 0; i < t->npeers; i++)
-        if (t->peer[i].fd >= 0 && !is_lost(t, &t->peer[i]))
-            return false;
-    return true;
-}
-
+/* Closing a socket that has unread bytes may discard bytes that were sent. So the other end, which has read all, closes it first. */
 static void native_stop(void *self)
 {
     yk__native *t = self;
     yk_wait w = yk_wait_every(1e-4, end_timeout);
-    send_to_all(t, YK__FRAME_LEAVE, 0, end_timeout);
-    while (!all_left(t) && yk_wait_poll(&w))
+    flush(t, end_timeout);
+    for (int i = 0; i < t->npeers; i++)
+        if (t->peer[i].fd >= 0)
+            shutdown(t->peer[i].fd, SHUT_WR);
+    while (t->watched > (t->listener != NULL) && yk_wait_poll(&w))
         progress(t);
     yk__native_free(t);
 }
@@ -653,10 +631,14 @@ static void native_stop(void *self)
 static void native_abort(void *self, int status)
 {
     yk__native *t = self;
-    if (atomic_load(&t->started))
-        send_to_all(t, YK__FRAME_ABORT, status, 1.0);
-    else /* another thread of this process is connecting the ranks */
+    if (!atomic_load(&t->started)) { /* another thread of this process is connecting the ranks */
         yk__native_leave_early(t);
+        return;
+    }
+    for (int i = 0; i < t->npeers; i++)
+        if (!is_lost(t, &t->peer[i]) && (t->peer[i].fd >= 0 || t->peer[i].shares_memory))
+            queue(t, &t->peer[i], (yk__frame){.kind = YK__FRAME_ABORT, .tag = status}, NULL);
+    flush(t, 1.0);
 }
 
 static void native_error_text(void *self, int code, char *out, size_t size)
@@ -730,21 +712,6 @@ static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
     return s ? 0 : aborted(t);
 }
 
-static char *native_take(void *self, int peer, int tag, size_t *bytes_out)
-{
-    yk__native *t = self;
-    yk__message *s = find(t, peer, tag);
-    char *data = s && s->done ? s->buf : NULL;
-    if (!data)
-        return NULL;
-    t->peer[peer].nstored--;
-    TAILQ_REMOVE(&t->stored, s, entry);
-    *bytes_out = s->bytes;
-    s->buf = NULL;
-    release_stored(t, &t->peer[peer], s);
-    return data;
-}
-
 static void native_abandon(void *self)
 {
     yk__native *t = self;
@@ -787,5 +754,4 @@ const yk_transport_ops yk__native_ops = {.start = yk__native_start,
                                          .probe = native_probe,
                                          .abandon = native_abandon,
                                          .lost = native_lost,
-                                         .peers = native_peers,
-                                         .take = native_take};
+                                         .peers = native_peers};

@@ -40,11 +40,10 @@ typedef struct {
 yk_status yk_native_create(const yk_rendezvous *job, double timeout, bool sockets, yk_transport *out);
 
 /* Lets workers join: they appear as peers 0, 1, ... of `out`. Port 0: any free port. *bound_out: the address. */
-yk_status yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
-                           yk_transport *out);
+yk_status yk_native_listen(const char *address, const char *token, yk_address *bound_out, yk_transport *out);
 
 /* Connects to the servers of a job. */
-yk_status yk_native_connect(const yk_address *address, int n, const unsigned char *token, double timeout,
+yk_status yk_native_connect(const yk_address *address, int n, const char *token, double timeout,
                             yk_transport *out);
 
 yk_status yk_socket_listen(const char *address, int *out); /* a listening socket, non-blocking */

@@ -49,8 +49,7 @@ _Static_assert(sizeof(yk_hello) == 80 && sizeof((yk_hello *)0)->address >= INET6
                "it has no padding");
 
 /* listen_fd: a socket that listens there already, which is closed with the listener; -1: none. */
-yk_status yk_listener_create(const char *address, int listen_fd, const unsigned char *token,
-                             yk_listener **out);
+yk_status yk_listener_create(const char *address, int listen_fd, const char *token, yk_listener **out);
 int yk_listener_port(const yk_listener *l);       /* 0: a Unix socket */
 int yk_listener_descriptor(const yk_listener *l); /* readable: there is something to do */
 void yk_listener_free(yk_listener *l);            /* NULL is fine */
@@ -60,8 +59,7 @@ int yk_listener_accept(yk_listener *l, yk_hello *out);
 
 /* Connects, and tries again until the timeout if nobody listens yet. The socket is blocking. YK_EUSAGE: the tokens
  * differ; YK_ELOST: cannot be reached. */
-yk_status yk_dial(const char *address, const unsigned char *token, const yk_hello *hello, double timeout,
-                  int *out);
+yk_status yk_dial(const char *address, const char *token, const yk_hello *hello, double timeout, int *out);
 
 /* Sends or receives all bytes of a blocking or non-blocking socket, until a time (base/clock.h). */
 bool yk_socket_transfer(int fd, bool send_it, void *data, size_t n, double until);
@@ -75,8 +73,7 @@ typedef enum {
     YK__FRAME_DATA,      /* its bytes follow */
     YK__FRAME_FETCHED,   /* instead of GRANT: the receiver has read it from the memory of the sender */
     YK__FRAME_CREDIT,    /* nothing but `credit` */
-    YK__FRAME_ABORT,     /* the sender ends the job; tag: its exit status */
-    YK__FRAME_LEAVE      /* the sender leaves; no frame follows */
+    YK__FRAME_ABORT      /* the sender ends the job; tag: its exit status */
 } yk__frame_kind;
 
 typedef struct {
@@ -118,10 +115,10 @@ typedef struct yk__native_peer {
     /* the stream: memory, or a socket */
     yk_segment out; /* the segment of the peer */
     bool shares_memory;
-    int fd;                    /* the socket; -1: none, or not yet */
-    int pidfd;                 /* -1: none */
-    bool exited, left, broken; /* its process has ended; it sent LEAVE; its stream cannot be used any more */
-    char *buffer;              /* [INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
+    int fd;              /* the socket; -1: none, or not yet */
+    int pidfd;           /* -1: none */
+    bool exited, broken; /* its process has ended; its stream cannot be used any more */
+    char *buffer;        /* [INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
     size_t buffered, taken;
     /* sending */
     struct yk__messages outputs;
@@ -172,7 +169,7 @@ extern const yk_transport_ops yk__native_ops;
 void yk__native_free(yk__native *t);
 
 /* native_start.c; without connections, for up to `peers` peers */
-yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out);
+yk_status yk__native_create(const char *token, int peers, yk__native **out);
 int yk__native_start(void *transport, yk_world *out);
 void yk__native_leave_early(yk__native *t); /* tells the others that this rank will not connect */
 

@@ -33,7 +33,7 @@
 
 enum { NONCE = 32, PROOF = YK_SHA256_BYTES, MAX_PENDING = 128 };
 static const double handshake_timeout = 10.0;
-static const char magic[8] = "yoke 3\n";
+static const char magic[8] = "yoke 4\n";
 
 typedef struct {
     char magic[8];
@@ -131,9 +131,7 @@ bool yk_socket_transfer(int fd, bool send_it, void *data, size_t n, double until
 
 /* ---- proofs ---- */
 
-static const unsigned char no_token[YK_TOKEN_BYTES];
-
-static void prove(const unsigned char *token, const char *who, const unsigned char *client,
+static void prove(const char *token, const char *who, const unsigned char *client,
                   const unsigned char *server, const yk_hello *hello, unsigned char *out)
 {
     unsigned char text[8 + 2 * NONCE + sizeof *hello] = {0};
@@ -142,7 +140,7 @@ static void prove(const unsigned char *token, const char *who, const unsigned ch
     memcpy(text + 8 + NONCE, server, NONCE);
     if (hello)
         memcpy(text + 8 + 2 * NONCE, hello, sizeof *hello);
-    yk_hmac_sha256(token ? token : no_token, YK_TOKEN_BYTES, text, sizeof text, out);
+    yk_hmac_sha256(token, strlen(token), text, sizeof text, out);
 }
 
 static bool make_opening(opening *out)
@@ -159,9 +157,9 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-static yk_status check_token(const char *address, const unsigned char *token)
+static yk_status check_token(const char *address, const char *token)
 {
-    if (token || is_unix(address))
+    if (*token || is_unix(address))
         return YK_OK;
     return yk_fail(YK_EUSAGE,
                    "%s: processes on several hosts need a token, so that only they can connect: set "
@@ -185,8 +183,7 @@ typedef struct {
 
 struct yk_listener {
     int fd, epoll;
-    unsigned char token[YK_TOKEN_BYTES];
-    bool has_token;
+    char token[YK_TOKEN_TEXT]; /* "": none */
     pending pending[MAX_PENDING];
 };
 
@@ -230,16 +227,14 @@ yk_status yk_socket_listen(const char *address, int *out)
     return listen_at(v4, out);
 }
 
-yk_status yk_listener_create(const char *address, int listen_fd, const unsigned char *token,
-                             yk_listener **out)
+yk_status yk_listener_create(const char *address, int listen_fd, const char *token, yk_listener **out)
 {
     yk_status st = check_token(address, token);
     yk_listener *l = st ? NULL : calloc(1, sizeof *l);
     if (!l)
         return st ? st : yk_fail_memory(sizeof *l, "a listening socket");
     l->fd = listen_fd;
-    l->has_token = token;
-    memcpy(l->token, token ? token : no_token, sizeof l->token);
+    snprintf(l->token, sizeof l->token, "%s", token);
     if (listen_fd < 0)
         st = yk_socket_listen(address, &l->fd);
     else
@@ -305,7 +300,7 @@ static void accept_new(yk_listener *l)
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
         drop(p);
         *p = (pending){.fd = fd, .since = yk_now()};
-        if ((!l->has_token && !same_user(fd)) || !make_opening(&p->own) ||
+        if ((!*l->token && !same_user(fd)) || !make_opening(&p->own) ||
             epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) || !send_now(fd, &p->own, sizeof p->own))
             drop(p);
     }
@@ -379,13 +374,13 @@ static int connect_until(const endpoint *e, double until)
 }
 
 /* A server that is restarted, or has too many connections, may close this one: the caller tries again. */
-static yk_status authenticate(int fd, const char *address, const unsigned char *token, const yk_hello *hello,
+static yk_status authenticate(int fd, const char *address, const char *token, const yk_hello *hello,
                               double until)
 {
     opening own, theirs;
     introduction mine = {.hello = *hello};
     unsigned char expected[PROOF], proof[PROOF];
-    if (!token && !same_user(fd))
+    if (!*token && !same_user(fd))
         return yk_fail(YK_EUSAGE, "%s: the process that listens there belongs to another user", address);
     if (!make_opening(&own) || !yk_socket_transfer(fd, true, &own, sizeof own, until) ||
         !yk_socket_transfer(fd, false, &theirs, sizeof theirs, until))
@@ -405,8 +400,7 @@ static yk_status authenticate(int fd, const char *address, const unsigned char *
     return YK_OK;
 }
 
-yk_status yk_dial(const char *address, const unsigned char *token, const yk_hello *hello, double timeout,
-                  int *out)
+yk_status yk_dial(const char *address, const char *token, const yk_hello *hello, double timeout, int *out)
 {
     const double until = yk_now() + timeout;
     yk_wait w = yk_wait_every(0.001, timeout);

@@ -22,11 +22,6 @@ enum { LEAVES = -1 }; /* instead of the number of ranks: a rank was stopped by a
 /* Ranks that connect in the meantime are told that the job ends; later ones wait for rank 0 until their timeout. */
 static const double leave_seconds = 3.0;
 
-static const unsigned char *token_of(const yk__native *t)
-{
-    return t->job.has_token ? t->job.token : NULL;
-}
-
 /* ---- addresses ---- */
 
 /* The address of one end of a connection; "": a Unix socket. */
@@ -115,12 +110,12 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
         if (fd < 0)
             return name_missing(t);
         yk__native_peer *p = hello.rank >= first && hello.rank < t->job.size ? &t->peer[hello.rank] : NULL;
-        const bool is_new = p && p->fd < 0 && !p->left;
+        const bool is_new = p && p->fd < 0 && !p->broken;
         if (hello.size == LEAVES) { /* it has connected to announce that it will not take part */
             close(fd);
             atomic_store(&t->leaving, true);
             if (is_new)
-                p->left = true;
+                p->broken = true;
             count -= is_new;
             continue;
         }
@@ -143,7 +138,7 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
 static yk_status dial(yk__native *t, int rank, const char *address)
 {
     const yk_status st =
-        yk_dial(address, token_of(t), &t->hello[t->job.rank], t->until - yk_now(), &t->peer[rank].fd);
+        yk_dial(address, t->job.token, &t->hello[t->job.rank], t->until - yk_now(), &t->peer[rank].fd);
     return st ? yk_fail(st, "rank %d cannot reach rank %d: %s", t->job.rank, rank, yk_error()) : YK_OK;
 }
 
@@ -182,7 +177,7 @@ void yk__native_leave_early(yk__native *t)
     for (yk_wait w = yk_wait_every(0.01, leave_seconds + 1.0);
          t->job.rank == 0 && !atomic_load(&t->told) && yk_wait_poll(&w);)
         ;
-    if (t->job.rank > 0 && !yk_dial(t->job.master, token_of(t), &hello, 1.0, &fd))
+    if (t->job.rank > 0 && !yk_dial(t->job.master, t->job.token, &hello, 1.0, &fd))
         close(fd);
 }
 
@@ -231,7 +226,7 @@ static yk_status connect_others(yk__native *t)
     for (int i = t->job.rank + 1; i < t->job.size; i++)
         higher += !shares_memory(t, i);
     if (higher && !t->listener)
-        st = yk_listener_create(listen_address(t, t->job.rank, address), -1, token_of(t), &t->listener);
+        st = yk_listener_create(listen_address(t, t->job.rank, address), -1, t->job.token, &t->listener);
     for (int i = 1; !st && i < t->job.rank; i++)
         if (!shares_memory(t, i))
             st = dial(t, i, listen_address(t, i, address));
@@ -270,9 +265,9 @@ static yk_status connect_ranks(yk__native *t)
     yk_status st = YK_OK;
     t->until = yk_now() + t->timeout;
     if (t->job.rank == 0)
-        st = yk_listener_create(t->job.master, t->job.listen_fd, token_of(t), &t->listener);
+        st = yk_listener_create(t->job.master, t->job.listen_fd, t->job.token, &t->listener);
     else if (!local)
-        st = yk_listener_create("[::]:0", -1, token_of(t), &t->listener);
+        st = yk_listener_create("[::]:0", -1, t->job.token, &t->listener);
     if (st == YK_ESYSTEM && !local && t->job.rank == 0)
         yk_fail(st, "rank 0 cannot accept connections: %s; set YOKE_PORT to a free port, in all processes",
                 yk_error());
@@ -315,7 +310,7 @@ int yk__native_start(void *self, yk_world *out)
 
 /* ---- instances ---- */
 
-yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out)
+yk_status yk__native_create(const char *token, int peers, yk__native **out)
 {
     yk__native *t = calloc(1, sizeof *t);
     if (t)
@@ -337,9 +332,7 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
     t->job.rank = -1;
     t->aborted_by = -1;
     t->segment.fd = -1;
-    t->job.has_token = token;
-    if (token)
-        memcpy(t->job.token, token, sizeof t->job.token);
+    snprintf(t->job.token, sizeof t->job.token, "%s", token);
     TAILQ_INIT(&t->stored);
     TAILQ_INIT(&t->blocked);
     t->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -354,7 +347,7 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
 yk_status yk_native_create(const yk_rendezvous *job, double timeout, bool sockets, yk_transport *out)
 {
     yk__native *t;
-    const yk_status st = yk__native_create(NULL, job->size, &t);
+    const yk_status st = yk__native_create("", job->size, &t);
     if (st)
         return st;
     if (!(t->hello = calloc((size_t)job->size, sizeof *t->hello))) {
@@ -368,8 +361,7 @@ yk_status yk_native_create(const yk_rendezvous *job, double timeout, bool socket
     return YK_OK;
 }
 
-yk_status yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
-                           yk_transport *out)
+yk_status yk_native_listen(const char *address, const char *token, yk_address *bound_out, yk_transport *out)
 {
     yk__native *t;
     yk_status st = yk__native_create(token, YK_MAX_JOINED, &t);
@@ -393,7 +385,7 @@ yk_status yk_native_listen(const char *address, const unsigned char *token, yk_a
     return YK_OK;
 }
 
-yk_status yk_native_connect(const yk_address *address, int n, const unsigned char *token, double timeout,
+yk_status yk_native_connect(const yk_address *address, int n, const char *token, double timeout,
                             yk_transport *out)
 {
     const double until = yk_now() + timeout;

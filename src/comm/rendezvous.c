@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "base/wait.h"
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -207,30 +208,25 @@ yk_status yk_rendezvous_read(yk_rendezvous *out)
 
 /* ---- the token ---- */
 
-yk_status yk_token_create(unsigned char *out)
+yk_status yk_token_create(char *out)
 {
-    return getrandom(out, YK_TOKEN_BYTES, 0) == YK_TOKEN_BYTES
-               ? YK_OK
-               : yk_fail(YK_ESYSTEM, "cannot create the job token: getrandom: %s", strerror(errno));
-}
-
-void yk_token_print(const unsigned char *token, char *out)
-{
+    unsigned char random[YK_TOKEN_BYTES];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return yk_fail(YK_ESYSTEM, "cannot create the job token: getrandom: %s", strerror(errno));
     for (int i = 0; i < YK_TOKEN_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", token[i]);
+        snprintf(out + 2 * i, 3, "%02x", random[i]);
+    return YK_OK;
 }
 
-const char *yk_token_parse(const char *text, unsigned char *out)
+const char *yk_token_parse(const char *text, char *out)
 {
-    static const char digits[] = "0123456789abcdefABCDEF";
-    for (int i = 0; i < 2 * YK_TOKEN_BYTES; i++) {
-        const char *at = *text ? strchr(digits, *text++) : NULL;
-        if (!at)
-            return NULL;
-        const long digit = at - digits < 16 ? at - digits : at - digits - 6;
-        out[i / 2] = (unsigned char)(out[i / 2] << 4 | digit);
-    }
-    return strchr(" \r\n", *text) ? text : NULL; /* or the end */
+    const size_t n = YK_TOKEN_TEXT - 1;
+    if (strspn(text, "0123456789abcdefABCDEF") != n || !strchr(" \r\n", text[n])) /* or the end */
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)tolower(text[i]);
+    out[n] = '\0';
+    return text + n;
 }
 
 yk_status yk_token_text(const char *what, const char *path, char *out, size_t size)
@@ -256,7 +252,7 @@ yk_status yk_token_text(const char *what, const char *path, char *out, size_t si
     return YK_OK;
 }
 
-yk_status yk_token_file(const char *what, const char *path, unsigned char *out)
+yk_status yk_token_file(const char *what, const char *path, char *out)
 {
     char text[YK_TOKEN_TEXT + 1];
     const yk_status st = yk_token_text(what, path, text, sizeof text);
@@ -277,11 +273,9 @@ static yk_status share_token(yk_rendezvous *r, const char *run_dir, double timeo
     snprintf(path, sizeof path, "%s/token", run_dir);
     yk_status st = YK_OK;
     if (r->rank == 0) {
-        char hex[YK_TOKEN_TEXT];
         if ((st = yk_token_create(r->token)) || (st = yk_dir_make(run_dir)))
             return st;
-        yk_token_print(r->token, hex);
-        snprintf(text, sizeof text, "%s%s", hex, end);
+        snprintf(text, sizeof text, "%s%s", r->token, end);
         return yk_file_save_private(run_dir, "token", text);
     }
     for (yk_wait w = yk_wait_every(0.02, timeout); yk_wait_poll(&w);) {
@@ -304,7 +298,6 @@ yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double time
 {
     char *text = getenv("YOKE_TOKEN");
     const char *file = variable("YOKE_TOKEN_FILE");
-    yk_status st = YK_OK;
     if (text && *text) {
         const char *rest = yk_token_parse(text, r->token);
         memset(text, '*', strlen(text)); /* in /proc/PID/environ, too */
@@ -314,22 +307,20 @@ yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double time
                 YK_EUSAGE,
                 "YOKE_TOKEN must have %d hexadecimal digits; create one with: openssl rand -hex %d",
                 2 * YK_TOKEN_BYTES, YK_TOKEN_BYTES);
-    } else if (file) {
-        st = yk_token_file("YOKE_TOKEN_FILE", file, r->token);
-    } else if (strncmp(r->master, "unix:", 5) == 0) {
-        return YK_OK; /* the processes of this user on this host are trusted */
-    } else if (r->slurm && run_dir) {
-        st = share_token(r, run_dir, timeout);
-    } else {
-        return yk_fail(
-            YK_EUSAGE,
-            "%s started %d processes, perhaps on several hosts, but "
-            "there is no job token: put the output of 'openssl rand -hex %d' into a file that only "
-            "you can read, and set YOKE_TOKEN_FILE to its path, or YOKE_TOKEN to its contents%s",
-            r->engine, r->size, YK_TOKEN_BYTES, r->slurm ? "; or give --out DIR on shared storage" : "");
+        return YK_OK;
     }
-    r->has_token = !st;
-    return st;
+    if (file)
+        return yk_token_file("YOKE_TOKEN_FILE", file, r->token);
+    if (strncmp(r->master, "unix:", 5) == 0)
+        return YK_OK; /* the processes of this user on this host are trusted */
+    if (r->slurm && run_dir)
+        return share_token(r, run_dir, timeout);
+    return yk_fail(YK_EUSAGE,
+                   "%s started %d processes, perhaps on several hosts, but there is no job token: put the "
+                   "output of 'openssl rand -hex %d' into a file that only you can read, and set "
+                   "YOKE_TOKEN_FILE to its path, or YOKE_TOKEN to its contents%s",
+                   r->engine, r->size, YK_TOKEN_BYTES,
+                   r->slurm ? "; or give --out DIR on shared storage" : "");
 }
 
 void yk_rendezvous_done(const yk_rendezvous *r, const char *run_dir)

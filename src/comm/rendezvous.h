@@ -18,7 +18,7 @@
 
 #include "base/status.h"
 
-enum { YK_TOKEN_BYTES = 32, YK_ADDRESS_MAX = 280 };
+enum { YK_TOKEN_BYTES = 32, YK_TOKEN_TEXT = 2 * YK_TOKEN_BYTES + 1, YK_ADDRESS_MAX = 280 };
 
 typedef struct {
     const char *engine;                     /* NULL: none */
@@ -27,8 +27,7 @@ typedef struct {
     bool slurm;                             /* the processes can share a token in the run directory */
     char master[YK_ADDRESS_MAX];            /* "": only MPI can connect the processes */
     int listen_fd;                          /* rank 0: listens at `master` already; -1: does not */
-    bool has_token;
-    unsigned char token[YK_TOKEN_BYTES];
+    char token[YK_TOKEN_TEXT];              /* "": none */
 } yk_rendezvous;
 
 /* YK_EUSAGE: the error names the variable and the remedy. */
@@ -39,19 +38,16 @@ yk_status yk_rendezvous_read(yk_rendezvous *out);
 yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double timeout);
 void yk_rendezvous_done(const yk_rendezvous *r, const char *run_dir); /* all processes have the token */
 
-/* ---- the job token: 256 random bits; a process proves with it that it belongs to the job (native.h). Any thread ---- */
+/* ---- the job token: 256 random bits as hexadecimal digits; a process proves with it that it belongs to the job (native.h). Any thread ---- */
 
-enum { YK_TOKEN_TEXT = 2 * YK_TOKEN_BYTES + 1 };
-
-yk_status yk_token_create(unsigned char *out /* [YK_TOKEN_BYTES] */);
-void yk_token_print(const unsigned char *token, char *out /* [YK_TOKEN_TEXT] */);
+yk_status yk_token_create(char *out /* [YK_TOKEN_TEXT] */);
 
 /* Returns the text after 64 hexadecimal digits, at which the text or its line must end; NULL: there are none. */
-const char *yk_token_parse(const char *text, unsigned char *out);
+const char *yk_token_parse(const char *text, char *out /* [YK_TOKEN_TEXT] */);
 
 /* Reads the start of a file that only its owner, or its group, can read; anything else is YK_EUSAGE. `what` names the option
  * or variable, for errors. yk_token_file() reads the token in its first line. */
 yk_status yk_token_text(const char *what, const char *path, char *out, size_t size);
-yk_status yk_token_file(const char *what, const char *path, unsigned char *out);
+yk_status yk_token_file(const char *what, const char *path, char *out);
 
 #endif

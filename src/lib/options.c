@@ -186,19 +186,17 @@ static yk_status load_run(const yoke_options *o, const char *run, bool join, boo
 /* Loads the options of a job from its server. The text has the addresses of the servers, an empty line, and the options. */
 static yk_status ask_server(const char *address, const char *token_file, char **ignored, yk_config *c)
 {
-    unsigned char token[YK_TOKEN_BYTES];
-    char hex[YK_TOKEN_TEXT], *text = NULL;
+    char token[YK_TOKEN_TEXT], *text = NULL;
     yk_status st = yk_token_file("--token-file", token_file, token);
     if (st)
         return st;
-    yk_token_print(token, hex);
     if ((st = yk_comm_ask(address, token, 30.0, &text)))
         return yk_fail(st, "--join: %s", yk_error());
     char *options = strstr(text, "\n\n");
     if (!options)
         st = yk_fail(YK_EDATA, "--join %s: the server runs a different version of yoke; use the same version",
                      address);
-    else if (options[1] = '\0', asprintf(&c->join_text, "%s\n%s", hex, text) < 0)
+    else if (options[1] = '\0', asprintf(&c->join_text, "%s\n%s", token, text) < 0)
         st = yk_fail_memory(strlen(text), "the addresses of the job");
     else
         st = yk_config_load_text(c, address, options + 2, ignored);
