@@ -95,5 +95,5 @@ int main(int argc, char **argv)
     uint64_t n = 2;
     if (argc > 1 && !yk_digits(argv[1], 64, &n))
         return 2;
-    return yk_comm_expected() ? run_rank() : run_ranks((int)n);
+    return yk_comm_expected().size ? run_rank() : run_ranks((int)n);
 }

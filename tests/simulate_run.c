@@ -39,7 +39,7 @@ static void log_line(void *context, yk_log_level level, const char *text)
     static const char *const name[] = {"note", "warning", "error"};
     const job *j = context;
     if (j->trace)
-        printf("%12.6f s  rank %d %s: %s\n", yk_sim_now(), yk_comm_expected_rank(), name[level], text);
+        printf("%12.6f s  rank %d %s: %s\n", yk_sim_now(), yk_comm_expected().rank, name[level], text);
 }
 
 /* ---- the staleness bound ---- */
@@ -94,7 +94,7 @@ static void before_change(void *context)
         yk_fs_memory_capacity(m, m->used);
     if (m->is_off || !m->cut_at || m->changes + 1 < m->cut_at)
         return;
-    const int self = yk_comm_expected_rank();
+    const int self = yk_comm_expected().rank;
     if (j->trace)
         printf("%12.6f s  the power fails\n", yk_sim_now());
     m->is_off = true;
@@ -117,7 +117,7 @@ static void set_disk_fault(const attempt_plan *p, yk_fs_memory *m)
 
 static void end_process(yk_status st)
 {
-    const int self = yk_comm_expected_rank();
+    const int self = yk_comm_expected().rank;
     attempt *a = current->out;
     a->gave_up[self] = true;
     a->status[self] = st;

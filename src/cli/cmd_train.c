@@ -18,7 +18,7 @@
 /* Whether no engine started this process, and it joins no job. */
 static bool is_first(const yk_config *c)
 {
-    return yk_comm_expected() == 0 && !c->join;
+    return yk_comm_expected().size == 0 && !c->join;
 }
 
 static yk_status print_results(const yk_config *c, const yk_result *r)
@@ -121,7 +121,7 @@ static int run(const yoke_options *options, int argc, char **argv)
 {
     yk_config config;
     /* the launcher has already warned about options that are ignored */
-    const bool silent = yk_comm_expected_rank() > 0 || yk_job_has_launcher();
+    const bool silent = yk_comm_expected().rank > 0 || yk_job_has_launcher();
     yk_status st = yk_options_resolve(options, silent, &config);
     const bool first = !st && is_first(&config), launch = first && yk_config_starts_job(&config);
     if (launch)

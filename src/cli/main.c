@@ -296,7 +296,7 @@ int main(int argc, char **argv)
         return yk_agent((yk_channel){.in = STDIN_FILENO, .out = STDOUT_FILENO}, true);
     if (strcmp(command, "complete") == 0) /* not for users: completions run it */
         return complete(argc - 1, argv + 1);
-    if (!yk_job_has_launcher() && yk_comm_expected_rank() == 0)
+    if (!yk_job_has_launcher() && yk_comm_expected().rank == 0)
         for (int i = 1; i < argc; i++)
             expected |= strcmp(argv[i], "--json") == 0; /* also for errors in the command line */
     for (size_t i = 0; commands[i].name; i++)

@@ -65,31 +65,22 @@ static yk_status exchange_addresses(yk_comm *c, double timeout)
 /* The transport of this thread. ops NULL: that of the engine. */
 static _Thread_local struct {
     yk_transport transport;
-    int rank, size;
+    yk_place place;
 } own;
 
 void yk_transport_set(const yk_transport *t, int rank, int size)
 {
     own.transport = t ? *t : (yk_transport){0};
-    own.rank = rank;
-    own.size = size;
+    own.place = (yk_place){rank, size};
 }
 
 /* yk_comm_start() reports errors in the environment: one process is expected at least. */
-int yk_comm_expected(void)
+yk_place yk_comm_expected(void)
 {
     yk_rendezvous r;
     if (own.transport.ops)
-        return own.size;
-    return yk_rendezvous_read(&r) ? 1 : r.size;
-}
-
-int yk_comm_expected_rank(void)
-{
-    yk_rendezvous r;
-    if (own.transport.ops)
-        return own.rank;
-    return yk_rendezvous_read(&r) ? 0 : r.rank;
+        return own.place;
+    return yk_rendezvous_read(&r) ? (yk_place){0, 1} : (yk_place){r.rank, r.size};
 }
 
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer)
@@ -474,21 +465,19 @@ static yk_status find_dead(const yk_comm *c, const yk_op *op, int n, bool thorou
     return YK_OK;
 }
 
-/* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait. */
-static bool is_overdue(const yk_comm *c, const yk_op *op, double began, double now, double seconds)
-{
-    return c->limit == 0.0 ? now - began > seconds : yk__missed_heartbeats(c, op->peer, began, now);
-}
-
+/* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait, and ranks that it does not wait
+ * for count, too: another rank may wait for them. */
 static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double began, double now,
                                double seconds, const char *what)
 {
+    const bool heartbeats = c->limit > 0.0 && c->size > 1;
+    const double limit = c->limit > 0.0 ? c->limit : seconds;
     char ranks[256] = "";
     int overdue = 0;
-    for (int i = 0; i < n && strlen(ranks) < sizeof ranks - 16; i++)
-        if (op[i].active && is_overdue(c, &op[i], began, now, seconds))
+    for (int i = 0; i < (heartbeats ? c->size : n) && strlen(ranks) < sizeof ranks - 16; i++)
+        if (heartbeats ? yk__missed_heartbeats(c, i, began, now) : op[i].active && now - began > limit)
             snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", overdue++ ? ", " : "",
-                     yk__rank_of(c, op[i].peer));
+                     heartbeats ? i : yk__rank_of(c, op[i].peer));
     if (!overdue)
         return YK_OK;
     return yk_fail(YK_ELOST, "waited %.0f s for %s: no message from rank%s %s; %s, or cannot be reached",
@@ -506,8 +495,6 @@ static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, 
     yk_status st = yk__heartbeat(c, now);
     if (!st)
         st = check_overdue(c, op, n, *began, now, seconds, what);
-    if (!st && c->rank == 0) /* a rank that it does not wait for: another rank may */
-        st = yk__check_heartbeats(c, *began, now);
     if (!st && c->startup && *c->startup->config.stop)
         st = yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
     const bool thorough = now - *checked > 0.5;

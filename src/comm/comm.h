@@ -3,7 +3,7 @@
  * Example:
  *     yk_comm *c = NULL;
  *     yk_op op;
- *     // if yk_comm_expected() > 0: an engine started this process
+ *     // if yk_comm_expected().size > 0: an engine started this process
  *     yk_status st = yk_comm_start(NULL, NULL, 8.0, &c);
  *     if (!st)
  *         st = yk_comm_send(c, 1, tag, YK_PURPOSE_PUSH, gradient, bytes, &op); // does not block; keep the buffer until done
@@ -65,9 +65,11 @@ typedef struct {
 
 enum { YK_ANY = -1 };
 
-/* The number of processes according to the environment; 0: no engine started this process; 1: one, or it is not known yet. */
-int yk_comm_expected(void);
-int yk_comm_expected_rank(void); /* 0 without an engine */
+/* According to the environment. size 0: no engine started this process; 1: one process, or it is not known yet. */
+typedef struct {
+    int rank, size;
+} yk_place;
+yk_place yk_comm_expected(void);
 
 /* Connects the processes of the job. Fails if the environment is wrong, or if the MPI world has one process but the
  * environment specifies more: then the launcher belongs to a different MPI. run_dir: where the processes of a Slurm job can

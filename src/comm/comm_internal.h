@@ -24,7 +24,6 @@ struct yk_comm {
     void *self;                  /* the transport's state */
     yk_transport joined;         /* of peers from `size` on (join.c); ops NULL: none */
     char *description;           /* of the job, sent to those that ask for it; NULL: none yet */
-    bool answered[YK_MAX_JOINED];
     yk_rendezvous job;
     bool asked;  /* to end the job */
     int servers; /* that this process joined */
@@ -79,13 +78,11 @@ void yk__startup_attach(yk_startup *s, yk_comm *comm);
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
 /* Sends heartbeats that are due and receives those that have arrived. */
 yk_status yk__heartbeat(yk_comm *c, double now);
-/* YK_ELOST if a rank that exchanges heartbeats with this one has missed its timeout; `began`: when the wait began. */
-yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
-/* Whether a peer has missed its timeout, counted from its last heartbeat or from `began`, whichever is later. */
-bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now);
+/* Whether a rank that exchanges heartbeats with this one has missed its timeout, counted from its last heartbeat or from `began`,
+ * whichever is later. */
+bool yk__missed_heartbeats(const yk_comm *c, int rank, double began, double now);
 
-/* collective.c: maps memory of this process, or memory of this size of another process, which has the descriptor. NULL: not possible. */
-char *yk__memory_map(int fd, size_t bytes);
+/* collective.c: maps memory of this size of a process, which has the descriptor. NULL: not possible. */
 char *yk__memory_open(int64_t pid, int64_t descriptor, size_t bytes);
 
 /* Identifies the host, and the namespaces of processes and of the network: processes with the same one can share memory, unless

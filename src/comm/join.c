@@ -113,26 +113,16 @@ void yk_comm_describe(yk_comm *c, char *text)
     c->description = text;
 }
 
-/* Answers a worker that has asked for the description. */
-static void answer(yk_comm *c, int peer)
+int yk_comm_joined(yk_comm *c)
 {
     const yk_transport *t = &c->joined;
+    const int n = t->ops ? t->ops->peers(t->self) : 0;
     yk_arrival there;
     bool found = false;
     uint64_t request; /* nobody waits for it */
-    if (c->answered[peer] || t->ops->probe(t->self, peer, YK__TAG_ASK, &found, &there) || !found ||
-        there.bytes)
-        return;
-    c->answered[peer] = true;
-    if (!yk__receive(t, &there, YK__TAG_ASK, NULL))
-        t->ops->send(t->self, peer, YK__TAG_ASK, c->description, strlen(c->description) + 1, &request);
-}
-
-int yk_comm_joined(yk_comm *c)
-{
-    const int n = c->joined.ops ? c->joined.ops->peers(c->joined.self) : 0;
-    for (int i = 0; c->description && i < n; i++)
-        answer(c, i);
+    if (n && c->description && !t->ops->probe(t->self, YK_ANY, YK__TAG_ASK, &found, &there) && found &&
+        !there.bytes && !yk__receive(t, &there, YK__TAG_ASK, NULL))
+        t->ops->send(t->self, there.peer, YK__TAG_ASK, c->description, strlen(c->description) + 1, &request);
     return n;
 }
 

@@ -61,7 +61,7 @@ yk_status yk_segment_create(int senders, yk_segment *out)
             "%d processes cannot share memory: at most %d can; set YOKE_SHARED_MEMORY=0 to use sockets",
             senders, 64 * MAX_WORDS);
     if (out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out)) ||
-        !(out->at = yk__memory_map(out->fd, segment_bytes(out))))
+        !(out->at = yk__memory_open(getpid(), out->fd, segment_bytes(out))))
         return yk_fail(YK_ESYSTEM, "cannot create %zu bytes of shared memory: %s", segment_bytes(out),
                        strerror(errno));
     return YK_OK;

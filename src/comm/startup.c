@@ -65,14 +65,11 @@ yk_status yk__heartbeat(yk_comm *c, double now)
     return st;
 }
 
-bool yk__missed_heartbeats(const yk_comm *c, int peer, double began, double now)
+bool yk__missed_heartbeats(const yk_comm *c, int rank, double began, double now)
 {
-    const int sender = c->rank == 0 ? peer : 0;
     const double margin =
         c->rank == 0 ? 0.0 : 1.0; /* rank 0 can name the missing rank, so it times out first */
-    if (c->heartbeat && peer < c->size && sender != c->rank)
-        began = fmax(began, c->heartbeat[sender].at);
-    return now - began > c->limit + margin;
+    return exchanges(c, rank) && now - fmax(began, c->heartbeat[rank].at) > c->limit + margin;
 }
 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
@@ -82,16 +79,6 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
     c->startup = startup;
     c->limit = startup->config.limit;
     c->heartbeat_at = yk_now();
-    return YK_OK;
-}
-
-yk_status yk__check_heartbeats(const yk_comm *c, double began, double now)
-{
-    for (int i = 0; c->limit > 0.0 && i < c->size; i++)
-        if (exchanges(c, i) && yk__missed_heartbeats(c, i, began, now))
-            return yk_fail(YK_ELOST,
-                           "no heartbeat from rank %d for %.0f s: it has died, is hung, or cannot be reached",
-                           i, c->limit);
     return YK_OK;
 }
 

@@ -186,7 +186,7 @@ static yk_status begin_job(yk__trainer *t)
 
 yk_status yk__cluster_start(yk__trainer *t)
 {
-    const int expected = t->caller->single ? 0 : yk_comm_expected();
+    const int expected = t->caller->single ? 0 : yk_comm_expected().size;
     t->cluster.ranks = 1;
     if (t->config->join)
         return join(t);
