@@ -51,12 +51,6 @@ typedef struct {
     bool killed;                  /* the launcher has ended the ranks */
 } agent;
 
-static void send_text(const agent *a, yk_job_frame_kind kind, const char *text)
-{
-    yk_channel_send(a->channel.out,
-                    &(yk_job_frame){.kind = kind, .bytes = (uint32_t)strlen(text), .data = text});
-}
-
 /* ---- the job ---- */
 
 /* Sets the variables of the frame, changes to its directory, and returns the command, which the caller frees. */
@@ -108,7 +102,7 @@ static yk_status open_listener(agent *a)
     if (strcmp(given + n - 2, ":0") == 0)
         snprintf(master, sizeof master, "%.*s%d", (int)n - 1, given, yk_socket_port(a->listener));
     setenv("YOKE_MASTER", master, 1);
-    send_text(a, YK_FRAME_MASTER, master);
+    yk_channel_send(a->channel.out, YK_FRAME_MASTER, 0, 0, master, strlen(master));
     return YK_OK;
 }
 
@@ -182,9 +176,7 @@ static bool forward(agent *a, int source)
         a->source[source].fd = -1;
     }
     if (n > 0)
-        yk_channel_send(a->channel.out, &(yk_job_frame){.kind = source == OUT ? YK_FRAME_OUT : YK_FRAME_ERR,
-                                                        .bytes = (uint32_t)n,
-                                                        .data = text});
+        yk_channel_send(a->channel.out, source == OUT ? YK_FRAME_OUT : YK_FRAME_ERR, 0, 0, text, (size_t)n);
     return n > 0;
 }
 
@@ -203,8 +195,8 @@ static void reap(agent *a)
             if (a->pid[i] == pid) {
                 a->pid[i] = 0;
                 a->running--;
-                yk_channel_send(a->channel.out, &(yk_job_frame){YK_FRAME_EXITED, a->first + i,
-                                                                a->killed ? 0 : status, 0, NULL});
+                yk_channel_send(a->channel.out, YK_FRAME_EXITED, a->first + i, a->killed ? 0 : status, NULL,
+                                0);
             }
     }
 }
@@ -251,7 +243,7 @@ static bool handle_launcher(agent *a)
                 st = start_ranks(a, command.arg);
             yk_argv_fini(&command);
             if (st) {
-                send_text(a, YK_FRAME_FAILED, yk_error());
+                yk_channel_send(a->channel.out, YK_FRAME_FAILED, 0, 0, yk_error(), strlen(yk_error()));
                 return false;
             }
         } else if (f.kind == YK_FRAME_STOP) {
@@ -274,7 +266,7 @@ static void serve(agent *a)
         const double now = yk_now();
         if (now >= next) {
             next = now + every;
-            yk_channel_send(a->channel.out, &(yk_job_frame){.kind = YK_FRAME_ALIVE});
+            yk_channel_send(a->channel.out, YK_FRAME_ALIVE, 0, 0, NULL, 0);
         }
         const int ready = poll(a->source, SOURCES, (int)((next - now) * 1e3) + 1);
         if (a->timeout > 0.0 && now - a->last_message > a->timeout && ready >= 0 &&

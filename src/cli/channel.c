@@ -48,16 +48,17 @@ bool yk_channel_next(yk_channel *c, yk_job_frame *out)
     return true;
 }
 
-bool yk_channel_send(int fd, const yk_job_frame *f)
+bool yk_channel_send(int fd, yk_job_frame_kind kind, int rank, int value, const void *data, size_t bytes)
 {
+    const yk_job_frame header = {kind, rank, value, (uint32_t)bytes, NULL};
     char all[PIPE_BUF];
-    if (HEADER + f->bytes + 1 > sizeof all) /* to an agent: only the launcher writes to it */
-        return yk_write_all(fd, f, HEADER) && yk_write_all(fd, f->data, f->bytes) && yk_write_all(fd, "", 1);
-    memcpy(all, f, HEADER);
-    if (f->bytes)
-        memcpy(all + HEADER, f->data, f->bytes);
-    all[HEADER + f->bytes] = '\0';
-    return yk_write_all(fd, all, HEADER + f->bytes + 1);
+    if (HEADER + bytes + 1 > sizeof all) /* to an agent: only the launcher writes to it */
+        return yk_write_all(fd, &header, HEADER) && yk_write_all(fd, data, bytes) && yk_write_all(fd, "", 1);
+    memcpy(all, &header, HEADER);
+    if (bytes)
+        memcpy(all + HEADER, data, bytes);
+    all[HEADER + bytes] = '\0';
+    return yk_write_all(fd, all, HEADER + bytes + 1);
 }
 
 void yk_channel_fini(yk_channel *c)
@@ -71,12 +72,12 @@ void yk_channel_fini(yk_channel *c)
 
 /* ---- a rank ---- */
 
-static int status_fd = -1, rank;
+static int status_fd = -1, own_rank;
 
 void yk_job_status_open(void)
 {
     status_fd = (int)yk_env_number("YOKE_STATUS_FD", -1);
-    rank = (int)yk_env_number("YOKE_RANK", 0);
+    own_rank = (int)yk_env_number("YOKE_RANK", 0);
     unsetenv("YOKE_STATUS_FD");
     if (status_fd >= 0 && fcntl(status_fd, F_SETFD, FD_CLOEXEC))
         status_fd = -1;
@@ -91,5 +92,5 @@ bool yk_job_has_launcher(void)
 void yk_job_report(yk_job_frame_kind kind, int value, const void *data, size_t bytes)
 {
     if (status_fd >= 0)
-        yk_channel_send(status_fd, &(yk_job_frame){kind, rank, value, (uint32_t)bytes, data});
+        yk_channel_send(status_fd, kind, own_rank, value, data, bytes);
 }

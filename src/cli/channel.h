@@ -7,7 +7,7 @@
  *
  * Example:
  *     yk_channel c = {.in = fd, .out = fd};
- *     yk_channel_send(c.out, &(yk_job_frame){.kind = YK_FRAME_STOP});
+ *     yk_channel_send(c.out, YK_FRAME_STOP, 0, 0, NULL, 0);
  *     yk_job_frame f;
  *     for (bool open = yk_channel_read(&c); yk_channel_next(&c, &f);) // when poll() says that there is something to read
  *         handle(f.kind, f.data, f.bytes);
@@ -56,8 +56,9 @@ typedef struct {
 
 bool yk_channel_read(yk_channel *c); /* reads once; false: the other end has closed it, or it failed */
 bool yk_channel_next(yk_channel *c, yk_job_frame *out);
-bool yk_channel_send(int fd, const yk_job_frame *f); /* waits until it is sent; false: nobody reads it */
-void yk_channel_fini(yk_channel *c);                 /* also closes it */
+/* Waits until it is sent; false: nobody reads it. */
+bool yk_channel_send(int fd, yk_job_frame_kind kind, int rank, int value, const void *data, size_t bytes);
+void yk_channel_fini(yk_channel *c); /* also closes it */
 
 /* A rank opens the channel at the start of main(). Without a launcher, nothing is reported. Any thread, and a signal handler, may
  * report. */

@@ -61,14 +61,17 @@ typedef struct {
     size_t hosts;
     yk_argv command; /* of a rank */
     char *out;       /* the run directory, the same for all attempts */
+    /* the state of an attempt */
+    host_agent *agent;    /* [hosts] */
+    struct pollfd *ready; /* [hosts] */
+    bool *ended;          /* [plan.processes] ranks that have ended, or are about to */
 } job;
 
 /* An attempt to run the job. Times are 0 until the event has happened. */
 typedef struct {
     const job *job;
-    host_agent *agent; /* [hosts] */
-    size_t hosts;
-    bool *ended; /* [plan.processes] ranks that have ended, or are about to */
+    host_agent *agent; /* those of the job */
+    bool *ended;
     char master[512], token[YK_TOKEN_TEXT];
     time_t since;                  /* when it began */
     double last_message;           /* when a rank last reported something */
@@ -96,9 +99,9 @@ static double heartbeat_timeout(const attempt *s)
 /* An agent on this host needs no heartbeats: its channel is closed if the launcher ends. */
 static void send_all(const attempt *s, yk_job_frame_kind kind)
 {
-    for (size_t i = 0; i < s->hosts; i++)
+    for (size_t i = 0; i < s->job->hosts; i++)
         if (s->agent[i].pid && s->agent[i].greeted && (s->agent[i].remote || kind != YK_FRAME_ALIVE))
-            yk_channel_send(s->agent[i].channel.out, &(yk_job_frame){.kind = kind});
+            yk_channel_send(s->agent[i].channel.out, kind, 0, 0, NULL, 0);
 }
 
 static void keep_alive(attempt *s)
@@ -144,7 +147,7 @@ static void kill_all(attempt *s)
         return;
     s->killed = yk_now();
     send_all(s, YK_FRAME_KILL);
-    for (size_t i = 0; i < s->hosts; i++)
+    for (size_t i = 0; i < s->job->hosts; i++)
         if (!s->agent[i].started)
             end_agent(&s->agent[i]);
 }
@@ -231,7 +234,7 @@ static yk_status start_agents(attempt *s, const sigset_t *mask)
 {
     const pid_t launcher = getpid();
     int rank = 0;
-    for (size_t i = 0; i < s->hosts; i++) {
+    for (size_t i = 0; i < s->job->hosts; i++) {
         host_agent *a = &s->agent[i];
         const char *name = s->job->host[i].name;
         int fd[2];
@@ -262,9 +265,9 @@ static yk_status choose_master(attempt *s)
 {
     const char *host = s->agent[0].host, *at = strrchr(host, '@');
     host = at ? at + 1 : host;
-    if (s->hosts == 1 && yk_env_number("YOKE_SHARED_MEMORY", 1) == 0)
+    if (s->job->hosts == 1 && yk_env_number("YOKE_SHARED_MEMORY", 1) == 0)
         snprintf(s->master, sizeof s->master, "127.0.0.1:0");
-    else if (s->hosts == 1)
+    else if (s->job->hosts == 1)
         snprintf(s->master, sizeof s->master, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
                  (unsigned long long)yk_now_ns());
     else
@@ -291,8 +294,7 @@ static void start_ranks(attempt *s, host_agent *a)
     if (t.status)
         fail(s, YK_ESYSTEM, false, "%s", yk_error());
     else
-        yk_channel_send(a->channel.out, &(yk_job_frame){YK_FRAME_START, a->first, a->last - a->first + 1,
-                                                        (uint32_t)t.n, t.s});
+        yk_channel_send(a->channel.out, YK_FRAME_START, a->first, a->last - a->first + 1, t.s, t.n);
     yk_text_fini(&t);
 }
 
@@ -300,8 +302,8 @@ static void start_ranks(attempt *s, host_agent *a)
 static void start_greeted(attempt *s)
 {
     const size_t n = strlen(s->master);
-    const bool known = s->hosts == 1 || strcmp(s->master + n - 2, ":0");
-    for (size_t i = 0; i < s->hosts; i++)
+    const bool known = s->job->hosts == 1 || strcmp(s->master + n - 2, ":0");
+    for (size_t i = 0; i < s->job->hosts; i++)
         if (s->agent[i].greeted && !s->agent[i].started && (i == 0 || known) && s->killed == 0.0)
             start_ranks(s, &s->agent[i]);
 }
@@ -492,7 +494,7 @@ static bool ignores_signal(const attempt *s, double now)
 static void handle_signals(attempt *s, double now)
 {
     bool started = true;
-    for (size_t i = 0; i < s->hosts; i++)
+    for (size_t i = 0; i < s->job->hosts; i++)
         started &= s->agent[i].started;
     if (yk_cli_stop_again)
         fail(s, YK_ESTOP, false, "ended by a second signal");
@@ -535,7 +537,7 @@ static void check_time(attempt *s)
              "(the "
              "limit is 8 times --deadline, but at least 60 s)",
              limit);
-    for (size_t i = 0; i < s->hosts; i++) {
+    for (size_t i = 0; i < s->job->hosts; i++) {
         host_agent *a = &s->agent[i];
         const bool late = s->killed > 0.0 && now - s->killed > grace;
         if (a->pid && (is_silent(s, a, now) || (late && a->remote)))
@@ -548,26 +550,27 @@ static void check_time(attempt *s)
 /* ---- the loop ---- */
 
 /* Waits for agents and signals; returns the number of agents. */
-static size_t wait_and_receive(attempt *s, struct pollfd *p, const sigset_t *mask)
+static size_t wait_and_receive(attempt *s, const sigset_t *mask)
 {
+    struct pollfd *p = s->job->ready;
     const bool soon = s->over > 0.0 || s->killed > 0.0 || s->signaled > 0.0;
     const struct timespec time = {.tv_sec = !soon, .tv_nsec = soon ? 100000000 : 0};
     size_t n = 0;
-    for (size_t i = 0; i < s->hosts; i++) {
+    for (size_t i = 0; i < s->job->hosts; i++) {
         p[i] = (struct pollfd){.fd = s->agent[i].pid ? s->agent[i].channel.in : -1, .events = POLLIN};
         n += s->agent[i].pid != 0;
     }
-    if (n && ppoll(p, s->hosts, &time, mask) > 0)
-        for (size_t i = 0; i < s->hosts; i++)
+    if (n && ppoll(p, s->job->hosts, &time, mask) > 0)
+        for (size_t i = 0; i < s->job->hosts; i++)
             if (p[i].revents && s->agent[i].pid)
                 receive(s, &s->agent[i]);
     return n;
 }
 
-static void watch(attempt *s, struct pollfd *p, const sigset_t *mask)
+static void watch(attempt *s, const sigset_t *mask)
 {
     s->last_message = yk_now();
-    while (wait_and_receive(s, p, mask)) {
+    while (wait_and_receive(s, mask)) {
         start_greeted(s);
         keep_alive(s);
         check_time(s);
@@ -591,26 +594,20 @@ static void supervise(attempt *s)
 {
     const sigset_t stop = yk_cli_stop_signals();
     sigset_t before;
-    struct pollfd *p = calloc(s->job->hosts, sizeof *p);
-    s->agent = calloc(s->job->hosts, sizeof *s->agent);
-    s->ended = calloc((size_t)s->job->plan.processes, sizeof *s->ended);
-    s->hosts = p && s->agent && s->ended ? s->job->hosts : 0;
+    memset(s->agent, 0, s->job->hosts * sizeof *s->agent);
+    memset(s->ended, 0, (size_t)s->job->plan.processes * sizeof *s->ended);
     sigprocmask(SIG_BLOCK, &stop, &before); /* delivered while it waits */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    yk_status st = s->hosts ? start_agents(s, &before)
-                            : yk_fail_memory((size_t)s->job->plan.processes, "the processes of a job");
+    yk_status st = start_agents(s, &before);
     if (!st)
         st = choose_master(s);
     if (st)
         fail(s, st, false, "%s", yk_error());
     else
-        watch(s, p, &before);
-    for (size_t i = 0; i < s->hosts; i++)
+        watch(s, &before);
+    for (size_t i = 0; i < s->job->hosts; i++)
         end_agent(&s->agent[i]);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    free(s->agent);
-    free(s->ended);
-    free(p);
 }
 
 /* ---- attempts ---- */
@@ -683,6 +680,11 @@ static yk_status prepare(job *j, int argc, char **argv)
     const yk_topology topology = {.processes = n, .cores = yk_cores_per_process(n)};
     if (st || (st = yk_plan_options(c, &topology, &j->plan)))
         return st;
+    j->agent = calloc(j->hosts, sizeof *j->agent);
+    j->ready = calloc(j->hosts, sizeof *j->ready);
+    j->ended = calloc((size_t)n, sizeof *j->ended);
+    if (!j->agent || !j->ready || !j->ended)
+        return yk_fail_memory((size_t)n, "the processes of a job");
     if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
         yk_env_set_number("YK_PROGRESS", size.ws_col); /* on other hosts, stderr is a pipe */
     yk_argv_add(&j->command, "yoke");
@@ -700,7 +702,7 @@ static int run(job *j)
     const int64_t max = j->config->restarts;
     bool connected = false;
     for (int64_t i = 0;; i++) {
-        attempt s = {.job = j};
+        attempt s = {.job = j, .agent = j->agent, .ended = j->ended};
         if (i == 1 && !j->config->resume)
             yk_argv_add(&j->command, "--resume");
         if (i > 1) /* a lost host may need time to come back */
@@ -727,6 +729,9 @@ int yk_launch(const yk_config *c, int argc, char **argv)
     if (code && j.out && !c->out)
         rmdir(j.out); /* created by yk_run_dir_choose(); stays if anything was written */
     yk_argv_fini(&j.command);
+    free(j.agent);
+    free(j.ready);
+    free(j.ended);
     free(j.host);
     free(j.out);
     return code;

@@ -11,6 +11,7 @@
 #include "comm/comm.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -118,32 +119,21 @@ void yk_failure_print(const char *error, int code)
     free(text);
 }
 
-/* Puts the indented text on one line. Newlines within its strings are escaped. */
 void yk_failure_print_summary(const char *run_dir, time_t since)
 {
-    char path[PATH_MAX], *line = NULL;
-    size_t cap = 0;
+    char path[PATH_MAX];
     struct stat file;
-    yk_text text = {0};
     int fd;
     snprintf(path, sizeof path, "%s/summary.json", run_dir);
     if (!expected || yk_file_open_regular(path, UINT64_MAX, &fd) || fd < 0)
         return;
-    FILE *f = fdopen(fd, "r");
-    if (!f) {
-        close(fd);
-        return;
-    }
-    if (fstat(fd, &file) == 0 && file.st_mtime >= since)
-        while (getline(&line, &cap, f) > 0) {
-            line[strcspn(line, "\n")] = '\0';
-            yk_text_add(&text, line + strspn(line, " "));
-        }
-    if (text.n && !text.status)
-        yk_json_result_print(text.s);
-    yk_text_fini(&text);
-    free(line);
-    fclose(f);
+    json_t *summary = fstat(fd, &file) == 0 && file.st_mtime >= since ? json_loadfd(fd, 0, NULL) : NULL;
+    char *text = summary ? json_dumps(summary, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    if (text)
+        yk_json_result_print(text);
+    free(text);
+    json_decref(summary);
+    close(fd);
 }
 
 static void fail(const char *error, int code)
