@@ -30,7 +30,7 @@ without_libraries() { # COMMAND...
     command -v readelf >/dev/null || skip "readelf is not installed"
     if readelf -d "$YOKE" | grep -i 'NEEDED.*mpi'; then return 1; fi
     for plugin in "${YOKE%/*}"/yoke-mpi-*.so; do
-        [ "$(nm -D --defined-only "$plugin" | awk '$2 ~ /[A-Z]/ { print $3 }')" = yk_mpi_plugin_v6 ]
+        [ "$(nm -D --defined-only "$plugin" | awk '$2 ~ /[A-Z]/ { print $3 }')" = yk_mpi_plugin_v5 ]
     done
 }
 

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -175,50 +174,6 @@ static void test_death(void **state)
         assert_int_equal(status[0], 0);
         assert_true(WIFSIGNALED(status[1]));
     }
-}
-
-/* Rank 0 reads a long message from the memory of rank 1, which does not call the transport meanwhile. */
-static int release[2];
-
-static yk_status reads_memory(const yk_transport *t, int rank, int size)
-{
-    static char text[200000], *const at = text;
-    uint64_t request;
-    size_t bytes;
-    bool done = false;
-    (void)size;
-    if (rank == 1) {
-        const pid_t pid = getpid();
-        memset(text, 'x', sizeof text);
-        EXPECT(t->ops->send(t->self, 0, 7, &pid, sizeof pid, &request) == 0);
-        EXPECT(t->ops->send(t->self, 0, 8, text, sizeof text, &request) == 0);
-        EXPECT(read(release[0], &done, 1) == 1);
-        return finish(t, &request, &bytes);
-    }
-    pid_t pid;
-    EXPECT(t->ops->recv(t->self, 1, 7, &pid, sizeof pid, &request) == 0);
-    CHECK(finish(t, &request, &bytes));
-    char byte;
-    const struct iovec to = {&byte, 1}, from = {at, 1}; /* the kernel may forbid it */
-    const bool allowed = process_vm_readv(pid, &to, 1, &from, 1, 0) == 1;
-    if (!allowed)
-        EXPECT(write(release[1], "", 1) == 1);
-    EXPECT(t->ops->recv(t->self, 1, 8, text, sizeof text, &request) == 0);
-    for (const double until = yk_now() + 10.0; allowed && !done && yk_now() < until;)
-        EXPECT(t->ops->test(t->self, &request, &done, &bytes) == 0);
-    EXPECT(done == allowed);
-    if (allowed)
-        EXPECT(bytes == sizeof text && text[0] == 'x' && text[sizeof text - 1] == 'x');
-    return allowed ? (write(release[1], "", 1) == 1 ? YK_OK : YK_ESYSTEM) : finish(t, &request, &bytes);
-}
-
-static void test_memory_of_sender(void **state)
-{
-    (void)state;
-    job j = {.at = {.size = 2, .listen_fd = -1}, .timeout = 30.0, .rank_main = reads_memory};
-    assert_int_equal(pipe(release), 0);
-    unix_master(&j);
-    run_all_well(&j);
 }
 
 static yk_status aborts(const yk_transport *t, int rank, int size)
@@ -445,17 +400,11 @@ static void test_hashes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hashes),
-        cmocka_unit_test(test_shared_memory),
-        cmocka_unit_test(test_unix_sockets),
-        cmocka_unit_test(test_tcp),
-        cmocka_unit_test(test_death),
-        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_missing_rank),
-        cmocka_unit_test(test_wrong_token),
-        cmocka_unit_test(test_stopped_rank),
-        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_memory_of_sender),
+        cmocka_unit_test(test_hashes),       cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_unix_sockets), cmocka_unit_test(test_tcp),
+        cmocka_unit_test(test_death),        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_missing_rank), cmocka_unit_test(test_wrong_token),
+        cmocka_unit_test(test_stopped_rank), cmocka_unit_test(test_strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

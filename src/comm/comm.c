@@ -411,6 +411,12 @@ yk_status yk_comm_check(const yk_comm *c)
     return code ? yk__transport_error(c, code, "the job was ended", YK_ANY) : YK_OK;
 }
 
+static void count_received(yk_comm *c, yk_op *op, size_t bytes)
+{
+    op->bytes = bytes;
+    count(c, op->purpose, true, bytes, 1);
+}
+
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
 {
     size_t bytes = 0;
@@ -423,10 +429,8 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
     op->active = !code && !*done_out;
     if (code)
         return op_error(c, op, code);
-    if (*done_out && op->incoming) {
-        op->bytes = bytes;
-        count(c, op->purpose, true, bytes, 1);
-    }
+    if (*done_out && op->incoming)
+        count_received(c, op, bytes);
     return YK_OK;
 }
 
@@ -543,6 +547,21 @@ yk_status yk_comm_recv_wait(yk_comm *c, int peer, int tag, yk_purpose why, void 
     return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
 }
 
+/* Takes over the memory of a message, instead of copying it. */
+static bool take(yk_comm *c, yk_inbox *in, int peer, int tag, yk_purpose why)
+{
+    size_t bytes;
+    int from = peer;
+    const yk_transport t = yk__route(c, &from);
+    char *data = t.ops->take ? t.ops->take(t.self, from, tag, &bytes) : NULL;
+    if (!data)
+        return false;
+    free(in->data);
+    *in = (yk_inbox){data, bytes, {.peer = peer, .purpose = why, .incoming = true}};
+    count_received(c, &in->op, bytes);
+    return true;
+}
+
 yk_status yk_inbox_receive(yk_comm *c, yk_inbox *in, int peer, int tag, yk_purpose why, bool *done_out)
 {
     bool found;
@@ -553,6 +572,8 @@ yk_status yk_inbox_receive(yk_comm *c, yk_inbox *in, int peer, int tag, yk_purpo
         yk_status st = yk_comm_probe(c, peer, tag, &found, &from, &bytes);
         if (st || !found)
             return st;
+        if ((*done_out = take(c, in, peer, tag, why)))
+            return YK_OK;
         if (YK_RESERVE(in->data, in->cap, bytes + 1, "a message"))
             return YK_ESYSTEM;
         if ((st = yk_comm_recv(c, peer, tag, why, in->data, bytes, &in->op)))

@@ -1,5 +1,5 @@
 /* MPI as a transport: the only file that includes mpi.h. It is not part of the program. CMake builds a shared object
- * from it for each MPI. The object exports only yk_mpi_plugin_v6(), and comm/plugin.c loads it if a launcher started
+ * from it for each MPI. The object exports only yk_mpi_plugin_v5(), and comm/plugin.c loads it if a launcher started
  * the process.
  *
  * It calls no function of yoke, so the program needs to export none. */
@@ -145,9 +145,9 @@ static int mpi_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
     return code;
 }
 
-__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v6;
+__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v5;
 
-const yk_transport_ops *yk_mpi_plugin_v6(void)
+const yk_transport_ops *yk_mpi_plugin_v5(void)
 {
     static const yk_transport_ops ops = {
 #ifdef OPEN_MPI

@@ -14,14 +14,10 @@
 #include <unistd.h>
 
 enum {
-    EAGER_MAX = 1 << 16,   /* longer messages wait until the receiver asks for them */
-    CREDIT_MAX = 1 << 20,  /* bytes of messages that a receiver stores for each sender */
-    MESSAGE_OVERHEAD = 64, /* counted for each of them */
     INPUT_BUFFER = 1 << 15,
     CRC = 4,
-    PIECE = 1 << 17,     /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
-    PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
-    MAX_STORED = 1 << 16 /* messages of a peer without a receive */
+    PIECE = 1 << 17,   /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
+    PUMP_MAX = 1 << 22 /* bytes read from one peer before others get a turn */
 };
 
 static const double end_timeout = 5.0; /* seconds for what was sent to leave this process */
@@ -96,18 +92,13 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 /* May be called again, if nothing could be sent. */
 static void begin_output(yk__native_peer *p, yk__message *o)
 {
-    o->header.credit += (uint32_t)p->to_credit;
-    p->owed -= p->to_credit;
-    p->to_credit = 0;
     o->header.crc = 0;
     if (!p->shares_memory)
         o->header.crc = yk_crc32c(&o->header, sizeof o->header);
     o->crc = ~0u;
     o->left[0] = (struct iovec){&o->header, sizeof o->header};
-    if (!o->is_frame) {
-        o->left[1] = (struct iovec){o->buf, o->bytes};
-        o->left[2] = (struct iovec){&o->crc, overhead(p)};
-    }
+    o->left[1] = (struct iovec){o->buf, o->bytes};
+    o->left[2] = (struct iovec){&o->crc, overhead(p)};
 }
 
 /* Sends header and bytes, or the CRC, to which bytes are added when they were sent, while they are in the cache. */
@@ -132,7 +123,7 @@ static size_t send_some(const yk__native *t, yk__native_peer *p, yk__message *o)
 static void pump_out(yk__native *t, yk__native_peer *p)
 {
     yk__message *o;
-    while (!p->broken && (o = TAILQ_FIRST(&p->outputs))) {
+    while (!is_lost(t, p) && (o = TAILQ_FIRST(&p->outputs))) {
         if (!o->begun)
             begin_output(p, o);
         const size_t sent = send_some(t, p, o);
@@ -140,13 +131,11 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         if (!o->left[0].iov_len && !o->left[1].iov_len && !o->left[2].iov_len) {
             TAILQ_REMOVE(&p->outputs, o, entry);
             o->done = true;
-            if (o->is_frame)
-                free(o);
         } else if (!sent) {
             break;
         }
     }
-    const bool blocked = !TAILQ_EMPTY(&p->outputs) && !p->broken;
+    const bool blocked = !TAILQ_EMPTY(&p->outputs) && !is_lost(t, p);
     if (blocked && !p->blocked)
         TAILQ_INSERT_TAIL(&t->blocked, p, entry_of_blocked);
     else if (!blocked && p->blocked)
@@ -162,28 +151,15 @@ static void pump_blocked(yk__native *t)
     }
 }
 
-/* Queues a frame, and the message whose bytes follow; NULL: none. False: no memory. */
-static bool queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__message *m)
+static void queue(yk__native *t, yk__message *m, yk__frame_kind kind)
 {
-    yk__message *o = m ? m : calloc(1, sizeof *o);
-    if (!o)
-        return false;
-    o->header = header;
-    o->is_frame = !m;
-    TAILQ_INSERT_TAIL(&p->outputs, o, entry);
+    yk__native_peer *p = &t->peer[m->peer];
+    m->header = (yk__frame){.kind = kind, .tag = m->tag, .bytes = (uint32_t)m->bytes};
+    TAILQ_INSERT_TAIL(&p->outputs, m, entry);
     pump_out(t, p);
-    return true;
 }
 
 /* ---- matching ---- */
-
-/* A stored message is no longer stored: its sender may send more. */
-static void give_credit(yk__native *t, yk__native_peer *p, size_t bytes)
-{
-    p->to_credit += bytes + MESSAGE_OVERHEAD;
-    if (p->to_credit > CREDIT_MAX / 2)
-        queue(t, p, (yk__frame){.kind = YK__FRAME_CREDIT}, NULL);
-}
 
 static void complete_receive(yk__message *r, size_t bytes)
 {
@@ -193,124 +169,59 @@ static void complete_receive(yk__message *r, size_t bytes)
     r->done = true;
 }
 
-/* Reads a message from the memory of its sender, if the kernel allows it: one copy instead of two. */
-static bool fetch(yk__native *t, yk__native_peer *p, yk__message *r, uint64_t address, size_t bytes)
+/* Removes a message from the stored ones. */
+static void release_stored(yk__native *t, yk__message *s)
 {
-    for (size_t got = 0; p->shares_memory && !t->no_fetch && got < bytes;) {
-        const struct iovec to = {r->buf + got, bytes - got},
-                           from = {(void *)(uintptr_t)(address + got), bytes - got};
-        const ssize_t n = process_vm_readv(p->pid, &to, 1, &from, 1, 0);
-        if (n <= 0) {
-            t->no_fetch = n < 0 && (errno == EPERM || errno == ENOSYS);
-            return false;
-        }
-        if ((got += (size_t)n) == bytes)
-            return true;
-    }
-    return false;
-}
-
-/* Gets a message that its sender has announced. */
-static int get_announced(yk__native *t, yk__native_peer *p, yk__message *r, uint64_t id, uint64_t address,
-                         size_t bytes)
-{
-    if (bytes > r->bytes) {
-        complete_receive(r, bytes);
-        return 0;
-    }
-    const bool fetched = fetch(t, p, r, address, bytes);
-    const yk__frame h = {.kind = fetched ? YK__FRAME_FETCHED : YK__FRAME_GRANT, .id = id};
-    r->id = id;
-    if (fetched)
-        complete_receive(r, bytes);
-    else
-        TAILQ_INSERT_TAIL(&p->granted, r, entry);
-    return queue(t, p, h, NULL) ? 0 : YK__CODE_MEMORY;
-}
-
-static void free_stored(yk__message *s)
-{
+    TAILQ_REMOVE(&t->stored, s, entry);
     free(s->buf);
     free(s);
 }
 
-static void deliver(yk__native *t, yk__native_peer *p, yk__message *s, yk__message *r)
+static void deliver(yk__native *t, yk__message *s, yk__message *r)
 {
     if (s->bytes <= r->bytes && s->bytes)
         memcpy(r->buf, s->buf, s->bytes);
     complete_receive(r, s->bytes);
-    if (s->peer != t->job.rank)
-        give_credit(t, p, s->bytes);
-    free_stored(s);
+    release_stored(t, s);
 }
 
-/* The first one; peer < 0: of any rank. */
+/* The first one that has arrived; peer < 0: of any rank. */
 static yk__message *find(const yk__native *t, int peer, int tag)
 {
     yk__message *s;
     TAILQ_FOREACH(s, &t->stored, entry)
-    if (s->tag == tag && (peer < 0 || s->peer == peer))
+    if (s->done && s->tag == tag && (peer < 0 || s->peer == peer))
         break;
     return s;
 }
 
-static int receive(yk__native *t, yk__message *r)
-{
-    yk__native_peer *p = &t->peer[r->peer];
-    yk__message *s = find(t, r->peer, r->tag);
-    if (!s) {
-        TAILQ_INSERT_TAIL(&p->posted, r, entry);
-        return 0;
-    }
-    p->nstored--;
-    TAILQ_REMOVE(&t->stored, s, entry);
-    if (!s->buf) {
-        const int code = get_announced(t, p, r, s->id, s->address, s->bytes);
-        free_stored(s);
-        return code;
-    }
-    if (s->done)
-        deliver(t, p, s, r);
-    else
-        s->wanted = r;
-    return 0;
-}
-
-/* Removes the first one with this tag, or (by_id) id. NULL: none. */
-static yk__message *take(struct yk__messages *list, bool by_id, uint64_t which)
+/* The first receive for a message with this tag, which is no longer posted. NULL: none. */
+static yk__message *take_posted(yk__native_peer *p, int tag)
 {
     yk__message *r;
-    TAILQ_FOREACH(r, list, entry)
-    if (by_id ? r->id == which : (uint64_t)r->tag == which) {
-        TAILQ_REMOVE(list, r, entry);
+    TAILQ_FOREACH(r, &p->posted, entry)
+    if (r->tag == tag) {
+        TAILQ_REMOVE(&p->posted, r, entry);
         return r;
     }
     return NULL;
 }
 
-static yk__message *take_posted(yk__native_peer *p, int tag)
+/* Memory for a message that arrives before there is a receive for it. NULL: out of memory. */
+static yk__message *store(yk__native *t, yk__native_peer *p)
 {
-    return take(&p->posted, false, (uint64_t)tag);
-}
-
-/* NULL: no memory, or too many of them. */
-static yk__message *store(yk__native *t, yk__native_peer *p, bool with_data)
-{
-    const yk__frame *h = &p->header;
-    yk__message *s = p->nstored < MAX_STORED ? malloc(sizeof *s) : NULL;
-    char *buf = s && with_data ? malloc(h->bytes + 1) : NULL;
-    if (!s || (with_data && !buf)) {
+    yk__message *s = malloc(sizeof *s);
+    char *buf = malloc((size_t)p->header.bytes + 1);
+    if (!s || !buf) {
         free(s);
+        free(buf);
         return NULL;
     }
     *s = (yk__message){.peer = (int)(p - t->peer),
-                       .tag = h->tag,
+                       .tag = p->header.tag,
                        .buf = buf,
-                       .bytes = h->bytes,
-                       .id = h->id,
-                       .address = h->address,
+                       .bytes = p->header.bytes,
                        .stored = true};
-    p->nstored++;
     TAILQ_INSERT_TAIL(&t->stored, s, entry);
     return s;
 }
@@ -318,9 +229,9 @@ static yk__message *store(yk__native *t, yk__native_peer *p, bool with_data)
 /* A process has no connection to itself: the message is copied. */
 static int send_to_self(yk__native *t, yk__native_peer *p, yk__message *r)
 {
-    p->header = (yk__frame){.tag = r->tag, .bytes = r->bytes};
+    p->header = (yk__frame){.tag = r->tag, .bytes = (uint32_t)r->bytes};
     yk__message *to = take_posted(p, r->tag);
-    if (!to && !(to = store(t, p, true)))
+    if (!to && !(to = store(t, p)))
         return YK__CODE_MEMORY;
     if (r->bytes && r->bytes <= to->bytes)
         memcpy(to->buf, r->buf, r->bytes);
@@ -329,88 +240,9 @@ static int send_to_self(yk__native *t, yk__native_peer *p, yk__message *r)
     return 0;
 }
 
-static int send_message(yk__native *t, yk__message *r)
-{
-    yk__native_peer *p = &t->peer[r->peer];
-    if (r->peer == t->job.rank)
-        return send_to_self(t, p, r);
-    const size_t cost = r->bytes + MESSAGE_OVERHEAD;
-    const bool eager = r->bytes <= EAGER_MAX && p->credit_used + cost <= CREDIT_MAX;
-    yk__frame h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ANNOUNCE,
-                   .tag = r->tag,
-                   .bytes = r->bytes,
-                   .id = r->id = p->next_id++,
-                   .address = eager ? 0 : (uintptr_t)r->buf};
-    if (eager)
-        p->credit_used += cost;
-    else
-        TAILQ_INSERT_TAIL(&p->announced, r, entry);
-    return queue(t, p, h, eager ? r : NULL) ? 0 : YK__CODE_MEMORY;
-}
+/* ---- input ---- */
 
-/* ---- input: what the header of a frame means. False: the stream is corrupt, or there is no memory. ---- */
-
-static bool on_eager(yk__native *t, yk__native_peer *p)
-{
-    p->owed += p->header.bytes + MESSAGE_OVERHEAD;
-    if (p->header.bytes > EAGER_MAX || p->owed > CREDIT_MAX)
-        return false;
-    if (!(p->message = take_posted(p, p->header.tag)))
-        p->message = store(t, p, true);
-    if (p->message && p->header.bytes <= p->message->bytes)
-        p->to = p->message->buf;
-    return p->message;
-}
-
-static bool on_announce(yk__native *t, yk__native_peer *p)
-{
-    yk__message *r = take_posted(p, p->header.tag);
-    if (p->header.bytes > INT32_MAX)
-        return false;
-    return r ? get_announced(t, p, r, p->header.id, p->header.address, p->header.bytes) == 0
-             : store(t, p, false) != NULL;
-}
-
-/* GRANT and FETCHED. */
-static bool on_grant(yk__native *t, yk__native_peer *p)
-{
-    yk__message *r = take(&p->announced, true, p->header.id);
-    const yk__frame h = {.kind = YK__FRAME_DATA, .id = p->header.id, .bytes = r ? r->bytes : 0};
-    if (r && p->header.kind == YK__FRAME_FETCHED)
-        return r->done = true;
-    return r && queue(t, p, h, r);
-}
-
-static bool on_data(yk__native *t, yk__native_peer *p)
-{
-    (void)t;
-    p->message = take(&p->granted, true, p->header.id);
-    if (!p->message || p->header.bytes > p->message->bytes)
-        return false;
-    p->to = p->message->buf;
-    return true;
-}
-
-static bool on_abort(yk__native *t, yk__native_peer *p)
-{
-    if (t->aborted_by < 0) {
-        t->aborted_by = (int)(p - t->peer);
-        t->aborted_status = p->header.tag;
-    }
-    return true;
-}
-
-/* By kind of frame. begin NULL: the header is all; payload: bytes follow. */
-static const struct {
-    bool (*begin)(yk__native *t, yk__native_peer *p);
-    bool payload;
-} frame[] = {
-    [YK__FRAME_EAGER] = {on_eager, true},    [YK__FRAME_ANNOUNCE] = {on_announce, false},
-    [YK__FRAME_GRANT] = {on_grant, false},   [YK__FRAME_DATA] = {on_data, true},
-    [YK__FRAME_FETCHED] = {on_grant, false}, [YK__FRAME_CREDIT] = {NULL, false},
-    [YK__FRAME_ABORT] = {on_abort, false},
-};
-
+/* The header has arrived. False: the stream is corrupt, or there is no memory. */
 static bool begin_frame(yk__native *t, yk__native_peer *p)
 {
     yk__frame *h = &p->header;
@@ -418,27 +250,35 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
     h->crc = 0;
     if (!p->shares_memory && crc != yk_crc32c(h, sizeof *h))
         return false;
-    if (h->kind < YK__FRAME_EAGER || h->kind > YK__FRAME_ABORT || h->credit > p->credit_used)
-        return false;
-    p->credit_used -= h->credit;
     p->message = NULL;
     p->to = NULL;
     p->crc = ~0u;
-    return !frame[h->kind].begin || frame[h->kind].begin(t, p);
+    if (h->kind == YK__FRAME_ABORT)
+        return h->bytes == 0;
+    if (h->kind != YK__FRAME_MESSAGE || h->bytes > INT32_MAX)
+        return false;
+    if (!(p->message = take_posted(p, h->tag)))
+        p->message = store(t, p);
+    if (p->message && h->bytes <= p->message->bytes)
+        p->to = p->message->buf;
+    return p->message;
 }
 
-/* All bytes of a message have arrived. */
-static bool end_payload(yk__native *t, yk__native_peer *p)
+/* All bytes have arrived. */
+static bool end_frame(yk__native *t, yk__native_peer *p)
 {
+    yk__message *m = p->message, *posted;
     if (!p->shares_memory && p->to && p->crc != p->expected_crc)
         return false;
-    yk__message *m = p->message;
     p->message = NULL;
-    complete_receive(m, p->header.bytes);
-    if (m->wanted)
-        deliver(t, p, m, m->wanted);
-    else if (!m->stored && p->header.kind == YK__FRAME_EAGER)
-        give_credit(t, p, p->header.bytes);
+    if (m) {
+        complete_receive(m, p->header.bytes);
+        if (m->stored && (posted = take_posted(p, m->tag))) /* since it began to arrive */
+            deliver(t, m, posted);
+    } else if (t->aborted_by < 0) {
+        t->aborted_by = (int)(p - t->peer);
+        t->aborted_status = p->header.tag;
+    }
     return true;
 }
 
@@ -465,17 +305,15 @@ static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
         if ((p->got += n) < begin)
             return n;
         *ok = begin_frame(t, p);
-        if (!*ok || !frame[p->header.kind].payload)
-            p->got = 0;
     } else {
         const size_t bytes = p->header.bytes, at = p->got - begin;
         n = at < bytes ? read_payload(t, p, at, bytes)
                        : stream_read(t, p, (char *)&p->expected_crc + (at - bytes), bytes + overhead(p) - at);
         p->got += n;
     }
-    if (*ok && p->got && p->got == begin + p->header.bytes + overhead(p)) {
+    if (*ok && p->got == begin + p->header.bytes + overhead(p)) {
         p->got = 0;
-        *ok = end_payload(t, p);
+        *ok = end_frame(t, p);
     }
     return n;
 }
@@ -562,23 +400,13 @@ static void free_requests(yk__native *t)
 /* Forgets its requests. */
 static void clear_peer(yk__native *t, yk__native_peer *p)
 {
-    if (p->message && p->message->wanted) /* is in no list */
-        free_stored(p->message);
     p->message = NULL;
-    for (yk__message *o; (o = TAILQ_FIRST(&p->outputs));) {
-        TAILQ_REMOVE(&p->outputs, o, entry);
-        if (o->is_frame)
-            free(o);
-    }
-    TAILQ_INIT(&p->announced);
+    TAILQ_INIT(&p->outputs);
     TAILQ_INIT(&p->posted);
-    TAILQ_INIT(&p->granted);
     for (yk__message *s = TAILQ_FIRST(&t->stored), *next; s; s = next) {
         next = TAILQ_NEXT(s, entry);
-        if (s->peer != p - t->peer)
-            continue;
-        TAILQ_REMOVE(&t->stored, s, entry);
-        free_stored(s);
+        if (s->peer == p - t->peer)
+            release_stored(t, s);
     }
     p->got = 0;
     p->broken = true;
@@ -628,6 +456,16 @@ static void native_stop(void *self)
     yk__native_free(t);
 }
 
+static yk__message *new_request(yk__native *t, int peer, int tag, void *buf, size_t bytes)
+{
+    yk__message *r = malloc(sizeof *r);
+    if (!r)
+        return NULL;
+    *r = (yk__message){.peer = peer, .tag = tag, .buf = buf, .bytes = bytes};
+    LIST_INSERT_HEAD(&t->requests, r, of_all);
+    return r;
+}
+
 static void native_abort(void *self, int status)
 {
     yk__native *t = self;
@@ -635,9 +473,12 @@ static void native_abort(void *self, int status)
         yk__native_leave_early(t);
         return;
     }
-    for (int i = 0; i < t->npeers; i++)
-        if (!is_lost(t, &t->peer[i]) && (t->peer[i].fd >= 0 || t->peer[i].shares_memory))
-            queue(t, &t->peer[i], (yk__frame){.kind = YK__FRAME_ABORT, .tag = status}, NULL);
+    for (int i = 0; i < t->npeers; i++) {
+        const bool connected = t->peer[i].fd >= 0 || t->peer[i].shares_memory;
+        yk__message *m = !is_lost(t, &t->peer[i]) && connected ? new_request(t, i, status, NULL, 0) : NULL;
+        if (m)
+            queue(t, m, YK__FRAME_ABORT);
+    }
     flush(t, 1.0);
 }
 
@@ -653,16 +494,6 @@ static void native_error_text(void *self, int code, char *out, size_t size)
         snprintf(out, size, "%s", text[code]);
 }
 
-static yk__message *new_request(yk__native *t, int peer, int tag, void *buf, size_t bytes)
-{
-    yk__message *r = malloc(sizeof *r);
-    if (!r)
-        return NULL;
-    *r = (yk__message){.peer = peer, .tag = tag, .buf = buf, .bytes = bytes};
-    LIST_INSERT_HEAD(&t->requests, r, of_all);
-    return r;
-}
-
 static int aborted(const yk__native *t)
 {
     return t->aborted_by < 0 ? 0 : t->aborted_status ? YK__CODE_ABORTED : YK_TRANSPORT_STOPPED;
@@ -670,16 +501,27 @@ static int aborted(const yk__native *t)
 
 static int native_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
 {
-    yk__message *r = new_request(self, peer, tag, (void *)(uintptr_t)buf, bytes);
+    yk__native *t = self;
+    yk__message *r = new_request(t, peer, tag, (void *)(uintptr_t)buf, bytes);
     *request_out = (uintptr_t)r;
-    return r ? send_message(self, r) : YK__CODE_MEMORY;
+    if (!r)
+        return YK__CODE_MEMORY;
+    if (peer == t->job.rank)
+        return send_to_self(t, &t->peer[peer], r);
+    queue(t, r, YK__FRAME_MESSAGE);
+    return 0;
 }
 
 static int native_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
 {
-    yk__message *r = new_request(self, peer, tag, buf, cap);
+    yk__native *t = self;
+    yk__message *r = new_request(t, peer, tag, buf, cap), *s = r ? find(t, peer, tag) : NULL;
     *request_out = (uintptr_t)r;
-    return r ? receive(self, r) : YK__CODE_MEMORY;
+    if (s)
+        deliver(t, s, r);
+    else if (r)
+        TAILQ_INSERT_TAIL(&t->peer[peer].posted, r, entry);
+    return r ? 0 : YK__CODE_MEMORY;
 }
 
 static int native_test(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
@@ -710,6 +552,18 @@ static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
     if (s)
         *out = (yk_arrival){s->peer, s->bytes};
     return s ? 0 : aborted(t);
+}
+
+static char *native_take(void *self, int peer, int tag, size_t *bytes_out)
+{
+    yk__message *s = find(self, peer, tag);
+    char *data = s ? s->buf : NULL;
+    if (!s)
+        return NULL;
+    *bytes_out = s->bytes;
+    s->buf = NULL;
+    release_stored(self, s);
+    return data;
 }
 
 static void native_abandon(void *self)
@@ -754,4 +608,5 @@ const yk_transport_ops yk__native_ops = {.start = yk__native_start,
                                          .probe = native_probe,
                                          .abandon = native_abandon,
                                          .lost = native_lost,
-                                         .peers = native_peers};
+                                         .peers = native_peers,
+                                         .take = native_take};

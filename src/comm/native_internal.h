@@ -67,43 +67,31 @@ bool yk_socket_transfer(int fd, bool send_it, void *data, size_t n, double until
 /* ---- frames and messages ---- */
 
 typedef enum {
-    YK__FRAME_EAGER = 1, /* a message; its bytes follow */
-    YK__FRAME_ANNOUNCE,  /* the sender has a message, which it keeps for now */
-    YK__FRAME_GRANT,     /* the receiver wants it */
-    YK__FRAME_DATA,      /* its bytes follow */
-    YK__FRAME_FETCHED,   /* instead of GRANT: the receiver has read it from the memory of the sender */
-    YK__FRAME_CREDIT,    /* nothing but `credit` */
-    YK__FRAME_ABORT      /* the sender ends the job; tag: its exit status */
+    YK__FRAME_MESSAGE = 1,
+    YK__FRAME_ABORT /* the sender ends the job; tag: its exit status */
 } yk__frame_kind;
 
+/* Then the bytes of the message; on sockets also their CRC, not inverted. */
 typedef struct {
     uint32_t kind;
     int32_t tag;
-    uint64_t bytes;   /* of the message */
-    uint64_t id;      /* of the message, chosen by its sender, for ANNOUNCE, GRANT, DATA and FETCHED */
-    uint64_t address; /* ANNOUNCE: of the bytes, in the sender's memory */
-    uint32_t credit;  /* bytes of earlier messages that the receiver no longer stores */
-    uint32_t
-        crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows, not inverted */
+    uint32_t bytes;
+    uint32_t crc; /* of this header with crc = 0; on sockets only */
 } yk__frame;
 
-/* A message that is being sent or received: the caller's handle is its address. Or one that is stored: it arrived, or was announced,
- * before there was a receive for it. */
+/* A message that is being sent or received: the caller's handle is its address. Or one that is stored: it arrives before there is a
+ * receive for it. */
 typedef struct yk__message {
     LIST_ENTRY(yk__message) of_all; /* until it is tested */
     TAILQ_ENTRY(yk__message)
     entry; /* in one of the lists of its peer; stored ones, of all peers: in the order of arrival */
     int peer, tag;
-    char *buf;    /* stored: owned; NULL: the sender still has it */
-    size_t bytes; /* of the message; to receive: the capacity, then the length */
-    uint64_t id, address;
+    char *buf;         /* stored: owned */
+    size_t bytes;      /* of the message; to receive: the capacity, then the length */
     bool stored, done; /* done, stored: all bytes have arrived */
     int error;
-    struct yk__message
-        *wanted; /* stored: the receive that gets it when it is complete; then it is in no list */
     /* to send */
     yk__frame header;
-    bool is_frame;        /* the header is all, and nobody waits for it */
     bool begun;           /* a part of it was sent */
     struct iovec left[3]; /* of header, bytes and CRC */
     uint32_t crc;         /* of the bytes so far */
@@ -111,7 +99,6 @@ typedef struct yk__message {
 TAILQ_HEAD(yk__messages, yk__message);
 
 typedef struct yk__native_peer {
-    pid_t pid;
     /* the stream: memory, or a socket */
     yk_segment out; /* the segment of the peer */
     bool shares_memory;
@@ -124,20 +111,13 @@ typedef struct yk__native_peer {
     struct yk__messages outputs;
     bool blocked; /* is in the transport's list of peers with output */
     TAILQ_ENTRY(yk__native_peer) entry_of_blocked;
-    struct yk__messages announced; /* sends that wait for GRANT */
-    size_t credit_used;            /* bytes of messages that the peer may still store */
-    uint64_t next_id;
-    /* receiving */
-    struct yk__messages posted, granted; /* receives that wait for a message; for DATA */
-    int nstored;
-    size_t owed,
-        to_credit; /* bytes of its messages for which it got no credit yet; of those, bytes that are no longer stored */
+    struct yk__messages posted; /* receives that wait for a message */
     /* the frame that is arriving */
     yk__frame header;
     size_t got;                 /* of header, bytes and CRC */
     char *to;                   /* where its bytes go; NULL: nowhere */
     uint32_t crc, expected_crc; /* of the bytes so far; the one that follows them */
-    yk__message *message;       /* a receive, or stored */
+    yk__message *message;       /* a receive, or stored; NULL: the frame is no message */
 } yk__native_peer;
 
 typedef struct {
@@ -158,8 +138,7 @@ typedef struct {
     struct yk__messages stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;
     TAILQ_HEAD(, yk__native_peer) blocked; /* peers with output that could not be sent yet */
-    bool no_fetch;                  /* the kernel does not let this process read the memory of others */
-    int aborted_by, aborted_status; /* aborted_by -1: nobody */
+    int aborted_by, aborted_status;        /* aborted_by -1: nobody */
 } yk__native;
 
 enum { YK__CODE_ABORTED = 1, YK__CODE_TOO_LONG, YK__CODE_MEMORY };

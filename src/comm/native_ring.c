@@ -23,7 +23,7 @@ enum { PAGE = 4096, MAX_WORDS = PAGE / 64 };
 /* Smaller for jobs of many processes: the memory of a process is bounded, even if all of them write to it. */
 static size_t ring_bytes(int senders)
 {
-    size_t bytes = 1 << 20;
+    size_t bytes = 1 << 18; /* stays in the cache */
     while (bytes > (1 << 14) && bytes * (size_t)senders > (1 << 22))
         bytes /= 2;
     return bytes;

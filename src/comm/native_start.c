@@ -194,7 +194,6 @@ yk_status yk__native_add_peer(yk__native *t, int fd, pid_t pid)
     const int index = t->npeers;
     yk__native_peer *p = &t->peer[index];
     p->fd = fd;
-    p->pid = pid;
     if (fd >= 0 && !watch(t, fd, YK__EVENT_SOCKET, index))
         return yk_fail(YK_ESYSTEM, "cannot add a connection to epoll: %s", strerror(errno));
     t->watched += fd >= 0;
@@ -325,9 +324,7 @@ yk_status yk__native_create(const char *token, int peers, yk__native **out)
         yk__native_peer *p = &t->peer[i];
         *p = (yk__native_peer){.fd = -1, .pidfd = -1, .out.fd = -1};
         TAILQ_INIT(&p->outputs);
-        TAILQ_INIT(&p->announced);
         TAILQ_INIT(&p->posted);
-        TAILQ_INIT(&p->granted);
     }
     t->job.rank = -1;
     t->aborted_by = -1;

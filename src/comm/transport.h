@@ -60,6 +60,9 @@ typedef struct {
     /* Whether a peer has ended, or its connection is lost. Requests that concern it never complete. NULL: not known. */
     bool (*lost)(void *self, int peer);
     int (*peers)(void *self); /* how many there are; NULL: as many as at the start */
+    /* Optional. Returns the memory of a message that probe() has found; the caller frees it with free(). Returns NULL if the message
+     * must be received with recv(). */
+    char *(*take)(void *self, int peer, int tag, size_t *bytes_out);
 } yk_transport_ops;
 
 typedef struct {
@@ -73,8 +76,8 @@ void yk_transport_set(const yk_transport *t, int rank, int size);
 
 /* ---- the interface between a plug-in and its loader ---- */
 
-/* const yk_transport_ops *yk_mpi_plugin_v6(void); its functions ignore `self` */
-#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v6"
+/* const yk_transport_ops *yk_mpi_plugin_v5(void); its functions ignore `self` */
+#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v5"
 typedef const yk_transport_ops *yk_mpi_plugin(void);
 
 #endif
