@@ -155,21 +155,6 @@ static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
 
 /* ---- the lock */
 
-/* 0: free, or taken by this call; EAGAIN: held by another owner; ENOTSUP: no locks on this file system; else the error. */
-static int try_lock(int fd, bool take)
-{
-    const int error = yk_sys->lock(fd, take);
-    switch (error) {
-    case ENOLCK:
-    case ENOSYS:
-    case EOPNOTSUPP:
-    case EINVAL: /* before Linux 3.15 */
-        return ENOTSUP;
-    default:
-        return error;
-    }
-}
-
 /* Makes this process the owner. Without locks, the last writer is the owner. */
 static yk_status claim(int fd, const char *dir, bool has_locks)
 {
@@ -192,15 +177,16 @@ static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bo
     seconds = seconds > min_seconds ? seconds : min_seconds;
     for (;;) {
         owner o;
-        const int error = try_lock(fd, take);
-        *has_locks_out = error != ENOTSUP;
+        const int error = yk_sys->lock(fd, take);
+        *has_locks_out =
+            error != ENOLCK && error != ENOSYS && error != EOPNOTSUPP && error != EINVAL; /* Linux < 3.15 */
         if (error == 0)
             return YK_OK;
-        if (error != EAGAIN && error != ENOTSUP)
+        if (error != EAGAIN && *has_locks_out)
             return yk_fail_in(dir, name, "cannot lock", error);
         read_owner(fd, &o);
         const condition is = condition_of(&o);
-        if (error == ENOTSUP && (!o.pid || is == GONE))
+        if (!*has_locks_out && (!o.pid || is == GONE))
             return YK_OK;
         w.seconds = is == ENDING && ending_seconds > seconds ? ending_seconds : seconds;
         if (!yk_wait_poll(&w))

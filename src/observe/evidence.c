@@ -126,7 +126,7 @@ static void find_verdict(const yk_observer *o, yk_observation *w)
     const yk_process *p = w->process;
     const int n = w->nprocesses;
     yk_usage busiest;
-    yk_evidence e = {.waits = plan->synchronous,
+    yk_evidence e = {.waits = !plan->staleness,
                      .do_not_wait =
                          o->c.ranks > 1 && !plan->quorum ? "--mode async, or --quorum" : "--mode async",
                      .send_less = plan->local_steps > 1 ? "a larger --local-steps" : "--local-steps",

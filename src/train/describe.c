@@ -6,23 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What happens to the job if a process is lost. */
-static void print_losses(const yk_config *c, const yk_plan *p)
-{
-    const char *obstacle = p->joinable ? yk_plan_join_obstacle(c, p) : NULL;
-    if (p->placement != YK_PLACEMENT_SERVERS)
-        yk_note("a lost process ends the job; only dedicated servers (--servers K) allow workers to be lost "
-                "or to join without a restart");
-    else if (!p->survives_loss)
-        yk_note(
-            "a lost process ends the job: synchronous steps need all workers; with --servers K, --mode async "
-            "or --quorum allows workers to be lost without a restart");
-    else
-        yk_note("the servers allow workers to be lost%s without a restart%s%s",
-                p->joinable && !obstacle ? " or to join" : "",
-                obstacle ? "; workers cannot join this job: " : "", obstacle ? obstacle : "");
-}
-
 /* What --servers by group means for the parameters. */
 typedef struct {
     bool network;       /* replicated, next to servers */
@@ -51,22 +34,13 @@ static const char *keys_text(const yk__trainer *t, placements at)
                                     : "; only the keys of a batch are sent";
 }
 
-/* How parameters or gradients are exchanged: the end of a sentence that describes the processes. */
-static const char *exchange_text(const yk_plan *p, bool shared_memory)
-{
-    if (!p->whole)
-        return p->local_steps ? "; deltas are sent every --local-steps steps" : "";
-    if (p->local_steps)
-        return "parameters are averaged every --local-steps steps";
-    return shared_memory ? "gradients are all-reduced through shared memory" : "gradients are all-reduced";
-}
-
 static void print_processes(const yk__trainer *t)
 {
+    char losses[256];
     const yk_plan *p = t->plan;
     const placements at = placements_of(t);
     const char *library = yk_comm_library(t->cluster.comm), *keys = keys_text(t, at),
-               *how = exchange_text(p, t->cluster.memory.at);
+               *how = yk_plan_exchange_text(p, t->cluster.memory.at);
     const int n = p->workers_per_process, serving = p->serving_threads;
     if (p->whole)
         yk_note("%d processes (%s), each with all parameters; %s", p->processes, library, how);
@@ -90,7 +64,8 @@ static void print_processes(const yk__trainer *t)
                 at.served ? "some of the keyed parameters" : "the keyed parameters");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
-    print_losses(t->config, p);
+    yk_plan_losses_text(t->config, p, losses);
+    yk_note("%s", losses);
 }
 
 static void print_data(const yk__trainer *t)

@@ -1,7 +1,6 @@
 #include "train/plan_internal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *const yk_placement_name[] = {"local", "replicas", "servers", "shards"};
@@ -440,29 +439,4 @@ yk_status yk_plan_options(const yk_config *c, const yk_topology *job, yk_plan *o
     if (st) /* its message was replaced, if the options conflict, too */
         return yk_model_parse(c->model, &model);
     return conflict;
-}
-
-void yk_plan_mode_text(const yk_plan *p, char out[static 64])
-{
-    if (p->quorum)
-        snprintf(out, 64, "synchronous with a quorum of %d", p->quorum);
-    else if (p->synchronous || p->staleness == YK_ASYNC)
-        snprintf(out, 64, p->synchronous ? "synchronous" : "asynchronous");
-    else
-        snprintf(out, 64, "asynchronous with a staleness bound of %llu", (unsigned long long)p->staleness);
-}
-
-const char *yk_plan_agreement_text(const yk_plan *p)
-{
-    return p->synchronous && p->local_steps <= 1
-               ? "synchronous: all workers have the same parameters, so the test results apply to each"
-               : NULL;
-}
-
-const char *yk_plan_join_obstacle(const yk_config *c, const yk_plan *p)
-{
-    return !p->joinable                            ? "its steps need all of its workers"
-           : c->out && strcmp(c->out, "none") == 0 ? "it has no run directory (--out)"
-           : p->cursor_kind != YK_CURSOR_LEASE     ? "its data is streamed"
-                                                   : NULL;
 }

@@ -60,6 +60,10 @@ uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples); /* 0: not kno
 double yk_plan_steps_each(const yk_plan *p, uint64_t steps); /* of one worker, if the run took `steps` */
 
 void yk_plan_mode_text(const yk_plan *p, char out[static 64]); /* "synchronous" */
+/* What happens to the job if a process is lost. */
+void yk_plan_losses_text(const yk_config *c, const yk_plan *p, char out[static 256]);
+/* How parameters or gradients are exchanged: the end of a sentence that describes the processes. */
+const char *yk_plan_exchange_text(const yk_plan *p, bool shared_memory);
 
 /* A sentence for users: whether all workers have the parameters that are evaluated. NULL: it does not apply. */
 const char *yk_plan_agreement_text(const yk_plan *p);
