@@ -23,19 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks that the job has as many processes as --launch says. */
-static yk_status check_world(const yk__trainer *t)
-{
-    const yk_config *c = t->config;
-    const int ranks = t->cluster.ranks;
-    if (c->launch && c->launch != ranks)
-        return yk_fail(
-            YK_EUSAGE,
-            "--launch %lld, but the job has %d process%s; do not combine --launch with mpirun or srun",
-            (long long)c->launch, ranks, ranks == 1 ? "" : "es");
-    return YK_OK;
-}
-
 /* The topology, as this process sees it, and its plan. cores: of each process. */
 static yk_status plan_process(yk__trainer *t, int cores)
 {
@@ -102,15 +89,6 @@ static int bind_to_nodes(yk__trainer *t)
     return done ? numa.nodes : 0;
 }
 
-/* Makes a plan before the processes connect: the timeouts are needed, and most errors in the options are found early. The options are not
- * checked if one process is expected, because there may be more (comm.h). */
-static yk_status plan_early(yk__trainer *t, int expected)
-{
-    t->topology = (yk_topology){.processes = expected, .cores = yk_cores()};
-    const yk_status st = yk__plan(t);
-    return expected > 1 ? st : YK_OK;
-}
-
 static yk_status begin_startup(yk__trainer *t)
 {
     const yk_startup_config startup = {.limit = t->plan->startup_timeout,
@@ -170,9 +148,15 @@ static yk_status connect(yk__trainer *t)
 static yk_status begin_job(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
+    const long long launched = (long long)t->config->launch;
     int cores = 1;
-    yk_status st = check_world(t);
-    if (st || (st = agree_on_cores(t, &cores)))
+    if (launched && launched != k->ranks)
+        return yk_fail(
+            YK_EUSAGE,
+            "--launch %lld, but the job has %d process%s; do not combine --launch with mpirun or srun",
+            launched, k->ranks, k->ranks == 1 ? "" : "es");
+    yk_status st = agree_on_cores(t, &cores);
+    if (st)
         return st;
     if (k->ranks > 1)
         t->result->numa_nodes = bind_to_nodes(t);
@@ -194,8 +178,11 @@ yk_status yk__cluster_start(yk__trainer *t)
         t->topology = (yk_topology){.processes = 1, .cores = yk_cores(), .single = true};
         return yk__plan(t);
     }
-    yk_status st = plan_early(t, expected);
-    if (st || (st = connect(t)) || !t->cluster.comm)
+    /* The timeouts are needed before the processes connect, and most errors in the options are found early. They are not checked if one
+     * process is expected, because there may be more (comm.h). */
+    t->topology = (yk_topology){.processes = expected, .cores = yk_cores()};
+    yk_status st = yk__plan(t);
+    if ((st && expected > 1) || (st = connect(t)) || !t->cluster.comm)
         return st;
     return begin_job(t);
 }

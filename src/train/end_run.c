@@ -241,25 +241,19 @@ static bool writes_summary(const yk__trainer *t)
     return k->rank == 0 ? t->run_dir_claimed : yk_observer_run_dir(t->observer) && !k->joined && !continues;
 }
 
-/* Including the steps since the last barrier. */
-static uint64_t steps_so_far(const yk__trainer *t)
-{
-    const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0;
-    const uint64_t own =
-        t->cluster.shards && !t->plan->serves && t->plan->common_epochs ? t->step + steps_here(t) : t->step;
-    return stored > own ? stored : own;
-}
-
 /* Errors here are ignored: the failure itself is more important. */
 static void save_failure(yk__trainer *t)
 {
     yk_result *r = t->result;
     const bool chief = t->cluster.rank == 0;
-    const uint64_t steps = steps_so_far(t);
+    const bool counts = t->cluster.shards && !t->plan->serves && t->plan->common_epochs;
+    const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0,
+                   own = counts ? t->step + steps_here(t) : t->step; /* since the last barrier, too */
     summarize(t);
     if (!chief)
         read_progress(yk_observer_run_dir(t->observer), r);
-    r->steps = steps > r->steps ? steps : r->steps;
+    r->steps = stored > r->steps ? stored : r->steps;
+    r->steps = own > r->steps ? own : r->steps;
     /* what is known without communication */
     const bool gathered = r->observation.process;
     yk_observer_conclude_failed(t->observer, &r->observation);

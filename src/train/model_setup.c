@@ -23,12 +23,6 @@ static yk_status net_options_of(const yk_config *c, yk_net_options *out)
     return st ? st : yk_net_options_augment(out, c->augment);
 }
 
-/* A value of dense data. */
-static double value_at(const yk_rows *rows, size_t i)
-{
-    return rows->kind == YK_ROWS_U8 ? (double)rows->u8[i] * (double)rows->scale : (double)rows->f32[i];
-}
-
 /* Two passes over the sample: with one, the deviation of an almost constant channel would be lost to rounding. */
 static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net_options *out)
 {
@@ -39,7 +33,9 @@ static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net
             double sum = 0.0;
             for (size_t i = 0; i < sample->n; i++)
                 for (size_t p = 0; p < plane; p++) {
-                    const double x = value_at(sample, i * sample->dim + ch * plane + p);
+                    const size_t at = i * sample->dim + ch * plane + p;
+                    const double x =
+                        sample->u8 ? (double)sample->u8[at] * (double)sample->scale : (double)sample->f32[at];
                     sum += round ? (x - mean) * (x - mean) : x;
                 }
             *(round ? &variance : &mean) = sum / n;

@@ -66,23 +66,19 @@ static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *gr
     return o;
 }
 
-static yk_placement group_placement(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
-{
-    const double servers = yk_by_group_of(&c->servers, name, keyed, -1.0);
-    return p->replicates && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
-}
-
 static void set_groups(const yk__plan_input *in, yk_plan *p)
 {
     p->ngroups = in->model->ngroups;
     for (int g = 0; g < p->ngroups; g++) {
         const yk_group *group = &in->model->group[g];
         const bool keyed = yk__plan_is_keyed(in, g);
-        const double lr = default_lr(in, g, keyed);
+        const double lr = default_lr(in, g, keyed),
+                     servers = yk_by_group_of(&in->c->servers, group->name, keyed, -1.0);
+        const bool replicated = p->replicates && servers == 0.0;
         p->group[g] = (yk_group_plan){.optim = optimizer_of(in, group, keyed, lr),
                                       .default_lr = lr,
                                       .staleness = yk__plan_bound(in->c, group->name, keyed),
-                                      .placement = group_placement(in->c, p, group->name, keyed)};
+                                      .placement = replicated ? YK_PLACEMENT_REPLICAS : p->placement};
     }
 }
 
