@@ -5,11 +5,6 @@
 #include <stdlib.h>
 
 #define FACT(field) offsetof(yk_facts, field)
-#define EXCEPT(...)                                                                                          \
-    (const char *const[])                                                                                    \
-    {                                                                                                        \
-        __VA_ARGS__, NULL                                                                                    \
-    }
 
 /* ---- the main results of several runs ---- */
 
@@ -155,16 +150,16 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id)
 /* ---- columns of options that vary ---- */
 
 /* Repeats are one row: the options in which they differ are shown only if there are no other runs. */
-size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *except)
+size_t yk__add_options(const yk_compare *c, yk_table *t, const char *except)
 {
-    /* not shown if they follow from other columns */
-    static const char *const wide[] = {"data", "processes", NULL};
     enum { MAX = 24 };
     size_t n = 0;
     for (size_t k = 0; c->varying[k] && n < MAX; k++) {
         const char *name = c->varying[k];
-        if (yk_is_listed(name, except) || (c->groups > 1 && !(c->identity >> k & 1)) ||
-            (yk_is_listed(name, wide) && !(c->in_labels >> k & 1)))
+        const bool wide =
+            yk_list_has("data,processes", name); /* not shown if they follow from other columns */
+        if (yk_list_has(except, name) || (c->groups > 1 && !(c->identity >> k & 1)) ||
+            (wide && !(c->in_labels >> k & 1)))
             continue;
         yk_column column = {"", NULL, YK_UNIT_SHORT, .words = c->words >> k & 1, .option = true};
         snprintf(column.title, sizeof column.title, "%s", name);
@@ -410,8 +405,8 @@ static void fill_partners(yk_compare *c, const yk__table_kind *kind, yk_table *t
     position *at = yk_arena_alloc(&c->arena, c->groups, sizeof *at, "a comparison of runs");
     if (!at)
         return;
-    const yk_option_set which = yk__options_except(c, workers ? yk__worker_options : yk__batch_options),
-                        paired = workers ? which & ~yk__options_in(c, EXCEPT("mode")) : which;
+    const yk_option_set which = yk__options_except(c, workers ? YK__WORKER_OPTIONS : YK__BATCH_OPTIONS),
+                        paired = workers ? which & ~yk__options_in(c, "mode") : which;
     const size_t n = find_partners(c, which, paired, workers ? FACT(workers) : FACT(batch), at);
     t->lead = yk__add_options(c, t, kind->except);
     t->keys = t->lead + 1;
@@ -469,26 +464,26 @@ static void fill_modes(yk_compare *c, const yk__table_kind *kind, yk_table *t)
 static const yk__table_kind tables[] = {
     {fill_runs, RUNS, "runs", "Results",
      "Runs that differ only in the seed are one row: the mean, and the standard deviation of three or more.",
-     EXCEPT(NULL)},
+     ""},
     {fill_partners, BATCH, "batch", "Batch size",
-     "Runs that differ only in the batch size (and the learning rate).", EXCEPT("batch")},
+     "Runs that differ only in the batch size (and the learning rate).", "batch"},
     {fill_partners, WORKERS, "workers", "Workers",
      "Speedup is relative to the examples per second of one worker in either mode, or else of the fewest "
      "workers of the same configuration, with the same number of processes or of workers per process. "
      "Efficiency is the speedup per worker.",
-     EXCEPT("workers", "processes")},
+     "workers,processes"},
     {fill_modes, MODES, "modes", "Synchronous and asynchronous training",
      "Runs with the same numbers of workers and processes that differ only in the mode. A synchronous step "
      "uses a batch of every worker, an asynchronous step a batch of one worker: for the same examples, "
      "asynchronous training takes more steps.",
-     EXCEPT("mode", "servers")},
+     "mode,servers"},
     {yk__fill_by_host, 0, "resources", "Resources by host and batch size",
      "Sums over the processes of a run on a host: of their means over the run, and of their peaks. n: runs "
      "that are averaged; \u00b1 is given for three or more.",
-     EXCEPT("batch", "seed")},
+     "batch,seed"},
     {yk__fill_by_host, 0, "traffic-between-hosts", "Traffic between hosts",
-     "Messages in the whole run, without those of workers that joined.", EXCEPT("batch", "seed")},
-    {yk__fill_machines, 0, "machines", "Machines", NULL, EXCEPT(NULL)},
+     "Messages in the whole run, without those of workers that joined.", "batch,seed"},
+    {yk__fill_machines, 0, "machines", "Machines", NULL, ""},
 };
 
 enum { TABLES = sizeof tables / sizeof *tables };

@@ -119,8 +119,8 @@ typedef struct yk__table_kind yk__table_kind;
 struct yk__table_kind {
     /* no rows: there is no table */
     void (*fill)(yk_compare *c, const yk__table_kind *kind, yk_table *t);
-    unsigned results;                              /* the columns: one of the bits in compare.c */
-    const char *id, *title, *note, *const *except; /* options that are not shown */
+    unsigned results;                       /* the columns: one of the bits in compare.c */
+    const char *id, *title, *note, *except; /* except: options that are not shown, "mode,servers" */
 };
 /* A column, and its name in an object of the summary. */
 typedef struct {
@@ -130,7 +130,7 @@ typedef struct {
 void yk__put_members(yk_table *t, const yk__member *m, size_t n, const json_t *object);
 
 /* Columns for the options that vary, without `except`; returns how many. Then the cells of a run, if these columns are next. */
-size_t yk__add_options(const yk_compare *c, yk_table *t, const char *const *except);
+size_t yk__add_options(const yk_compare *c, yk_table *t, const char *except);
 void yk__put_options(const yk_compare *c, yk_table *t, size_t run);
 void yk__fill_by_host(yk_compare *c, const yk__table_kind *kind, yk_table *t);
 void yk__fill_machines(yk_compare *c, const yk__table_kind *kind, yk_table *t);
@@ -156,9 +156,9 @@ void yk__labels_make(yk_compare *c);
 /* "batch 5", "2 workers", "async": an option and its value, for labels. */
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size);
 
-/* The options of this list in which groups differ; all others. */
-yk_option_set yk__options_in(const yk_compare *c, const char *const *list);
-yk_option_set yk__options_except(const yk_compare *c, const char *const *list);
+/* The options of this list ("batch,lr") in which groups differ; all others. */
+yk_option_set yk__options_in(const yk_compare *c, const char *list);
+yk_option_set yk__options_except(const yk_compare *c, const char *list);
 
 /* Whether runs a and b have the same values of these options. */
 bool yk__options_same(const yk_compare *c, size_t a, size_t b, yk_option_set which);
@@ -175,6 +175,7 @@ void yk__options_join(const yk_compare *c, size_t run, yk_option_set which, char
 size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);
 
 /* Options that people change together with the batch size; with the number of workers. */
-extern const char *const yk__batch_options[], *const yk__worker_options[];
+#define YK__BATCH_OPTIONS  "batch,lr"
+#define YK__WORKER_OPTIONS "workers,processes,lr"
 
 #endif

@@ -38,7 +38,7 @@ static bool same(const layout *l, size_t a, size_t b, yk_option_set which)
 static yk_status lay_out(layout *l)
 {
     const size_t rows = l->t->rows;
-    const yk_option_set lr = yk__options_in(l->c, (const char *const[]){"lr", NULL});
+    const yk_option_set lr = yk__options_in(l->c, "lr");
     yk_option_set before = 0;
     l->run = calloc(rows, sizeof *l->run);
     l->line = calloc(2 * rows, sizeof *l->line);
@@ -47,7 +47,7 @@ static yk_status lay_out(layout *l)
     for (size_t r = 0; r < rows; r++)
         l->run[r] = (size_t)l->t->run[r];
     for (size_t k = 0; k < l->x; k++)
-        before |= yk__options_in(l->c, (const char *const[]){l->t->column[k].title, NULL});
+        before |= yk__options_in(l->c, l->t->column[k].title);
     l->lines = before & ~lr;
     if (l->c->mixed && !strcmp(l->t->id, "workers"))
         l->lines |= YK_OPTION_SCALING;

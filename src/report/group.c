@@ -100,9 +100,6 @@ void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
 
 /* ---- options ---- */
 
-const char *const yk__batch_options[] = {"batch", "lr", NULL};
-const char *const yk__worker_options[] = {"workers", "processes", "lr", NULL};
-
 static void mode_text(const yk_facts *f, char *out)
 {
     const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
@@ -218,15 +215,15 @@ void yk__find_varying(yk_compare *c)
         c->identity |= (yk_option_set)!varies_in_repeats(c->varying[k]) << k;
 }
 
-yk_option_set yk__options_in(const yk_compare *c, const char *const *list)
+yk_option_set yk__options_in(const yk_compare *c, const char *list)
 {
     yk_option_set found = 0;
     for (size_t k = 0; k < c->options; k++)
-        found |= (yk_option_set)yk_is_listed(c->varying[k], list) << k;
+        found |= (yk_option_set)yk_list_has(list, c->varying[k]) << k;
     return found & c->identity;
 }
 
-yk_option_set yk__options_except(const yk_compare *c, const char *const *list)
+yk_option_set yk__options_except(const yk_compare *c, const char *list)
 {
     return c->identity & ~yk__options_in(c, list);
 }
@@ -241,10 +238,9 @@ bool yk__options_same(const yk_compare *c, size_t a, size_t b, yk_option_set whi
 
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
 {
-    static const char *const alone[] = {"model", "data", "mode", "optimizer", "scaling", NULL};
     static const char *const counted[][2] = {
         {"workers", "worker"}, {"processes", "process"}, {"threads", "thread"}, {"servers", "server"}};
-    if (yk_is_listed(name, alone)) {
+    if (yk_list_has("model,data,mode,optimizer,scaling", name)) {
         snprintf(out, size, "%s", value);
         return;
     }
@@ -297,8 +293,7 @@ static size_t classes(const yk_compare *c, const size_t *run, size_t n, yk_optio
 yk_status yk__options_for_panels(const yk_compare *c, const size_t *run, size_t n, yk_option_set which,
                                  yk_option_set *out)
 {
-    static const char *const separate[] = {"model", "data", NULL}; /* their losses cannot be compared */
-    const yk_option_set required = which & yk__options_in(c, separate);
+    const yk_option_set required = which & yk__options_in(c, "model,data"); /* losses cannot be compared */
     size_t fewest = SIZE_MAX, largest, different = 0, *one = calloc(n + 1, sizeof *one);
     *out = 0;
     if (!one)

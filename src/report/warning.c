@@ -162,9 +162,9 @@ yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out)
         if (yk_is_listed("data", c->varying)) /* different models on the same data can be compared */
             add(w, YK_WARNING_DIFFERENT_DATA, -1, "the runs use different data%s",
                 yk_is_listed("model", c->varying) ? " and different models" : "");
-        check_updates(w, c, yk__options_except(c, yk__batch_options));
+        check_updates(w, c, yk__options_except(c, YK__BATCH_OPTIONS));
         if (!w->group[YK_WARNING_FEWER_UPDATES].items)
-            check_updates(w, c, yk__options_except(c, yk__worker_options));
+            check_updates(w, c, yk__options_except(c, YK__WORKER_OPTIONS));
     }
     for (size_t i = 0; i < c->n; i++)
         add_own(w, &c->run[i], (int)i);
