@@ -176,6 +176,48 @@ static void test_death(void **state)
     }
 }
 
+/* Rank 1 sends more than rank 0 stores, and waits until rank 0 receives it. */
+static yk_status sends_much(const yk_transport *t, int rank, int size)
+{
+    enum { MESSAGES = 40, BYTES = 1 << 20, MAX = 1 << 24 };
+    static char data[MESSAGES][BYTES];
+    uint64_t request[MESSAGES];
+    size_t bytes;
+    const yk__native *own = t->self;
+    (void)size;
+    for (int i = 0; rank == 1 && i < MESSAGES; i++) {
+        memset(data[i], 'A' + i, BYTES);
+        EXPECT(t->ops->send(t->self, 0, i % 2, data[i], BYTES, &request[i]) == 0);
+    }
+    const double until = yk_now() + 0.3;
+    while (rank == 0 && yk_now() < until && own->peer[1].stored <= MAX)
+        EXPECT(!t->ops->lost(t->self, 1));
+    for (int i = 0; rank == 0 && i < 1000; i++)
+        EXPECT(!t->ops->lost(t->self, 1));
+    if (rank == 0)
+        EXPECT(own->peer[1].stored <= MAX + BYTES);
+    for (int tag = 1; rank == 0 && tag >= 0; tag--) /* tag 1 first: messages of tag 0 are in between */
+        for (int i = tag; i < MESSAGES; i += 2) {
+            EXPECT(t->ops->recv(t->self, 1, tag, data[0], BYTES, &request[0]) == 0);
+            CHECK(finish(t, &request[0], &bytes));
+            EXPECT(bytes == BYTES && data[0][0] == 'A' + i && data[0][BYTES - 1] == 'A' + i);
+        }
+    for (int i = 0; rank == 1 && i < MESSAGES; i++)
+        CHECK(finish(t, &request[i], &bytes));
+    return YK_OK;
+}
+
+static void test_backpressure(void **state)
+{
+    (void)state;
+    for (int sockets = 0; sockets < 2; sockets++) {
+        job j = {
+            .at = {.size = 2, .listen_fd = -1}, .timeout = 30.0, .sockets = sockets, .rank_main = sends_much};
+        unix_master(&j);
+        run_all_well(&j);
+    }
+}
+
 static yk_status aborts(const yk_transport *t, int rank, int size)
 {
     char text[100];
@@ -403,8 +445,9 @@ int main(void)
         cmocka_unit_test(test_hashes),       cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_unix_sockets), cmocka_unit_test(test_tcp),
         cmocka_unit_test(test_death),        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_missing_rank), cmocka_unit_test(test_wrong_token),
-        cmocka_unit_test(test_stopped_rank), cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_backpressure), cmocka_unit_test(test_missing_rank),
+        cmocka_unit_test(test_wrong_token),  cmocka_unit_test(test_stopped_rank),
+        cmocka_unit_test(test_strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,9 @@
 enum {
     INPUT_BUFFER = 1 << 15,
     CRC = 4,
-    PIECE = 1 << 17,   /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
-    PUMP_MAX = 1 << 22 /* bytes read from one peer before others get a turn */
+    PIECE = 1 << 17,     /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
+    PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
+    STORED_MAX = 1 << 24 /* bytes of a peer's messages without a receive; then one more message */
 };
 
 static const double end_timeout = 5.0; /* seconds for what was sent to leave this process */
@@ -173,6 +174,7 @@ static void complete_receive(yk__message *r, size_t bytes)
 static void release_stored(yk__native *t, yk__message *s)
 {
     TAILQ_REMOVE(&t->stored, s, entry);
+    t->peer[s->peer].stored -= s->bytes;
     free(s->buf);
     free(s);
 }
@@ -223,6 +225,7 @@ static yk__message *store(yk__native *t, yk__native_peer *p)
                        .bytes = p->header.bytes,
                        .stored = true};
     TAILQ_INSERT_TAIL(&t->stored, s, entry);
+    p->stored += s->bytes;
     return s;
 }
 
@@ -318,12 +321,21 @@ static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
     return n;
 }
 
+/* Whether no other message of this peer is read for now, so that its memory is bounded and the peer has to wait. A message that this
+ * process waits for may follow: then all are read. */
+static bool is_full(const yk__native_peer *p)
+{
+    return p->got == 0 && p->stored > STORED_MAX && !p->sought && TAILQ_EMPTY(&p->posted) && !p->broken;
+}
+
 static void pump_in(yk__native *t, yk__native_peer *p)
 {
     size_t total = 0, n = 1;
     bool ok = true;
-    while (ok && n && (total < PUMP_MAX || p->taken < p->buffered))
+    while (ok && n && !is_full(p) && (total < PUMP_MAX || p->taken < p->buffered))
         total += n = read_part(t, p, &ok);
+    p->full = is_full(p);
+    t->any_full |= p->full;
     if (!ok)
         p->broken = true;
     if (p->broken && p->fd >= 0) { /* the other end waits for this (native_stop) */
@@ -331,7 +343,7 @@ static void pump_in(yk__native *t, yk__native_peer *p)
         close(p->fd); /* epoll forgets it */
         p->fd = -1;
     }
-    if (n && p->shares_memory && ok)
+    if (n && p->shares_memory && ok && !p->full)
         yk_ring_notify(&t->segment, (int)(p - t->peer)); /* the rest, in the next call */
 }
 
@@ -376,9 +388,22 @@ static void read_events(yk__native *t)
     }
 }
 
+/* Peers whose messages were not read. */
+static void read_full(yk__native *t)
+{
+    t->any_full = false;
+    for (yk__native_peer *p = t->peer; p < t->peer + t->npeers; p++)
+        if (p->full && !is_full(p))
+            pump_in(t, p);
+        else
+            t->any_full |= p->full;
+}
+
 static void progress(yk__native *t)
 {
     static const unsigned rarely = 256; /* deaths of processes that share memory */
+    if (t->any_full)
+        read_full(t);
     if (t->segment.at)
         read_rings(t);
     if (t->watched || t->polls++ % rarely == 0)
@@ -410,6 +435,7 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
     }
     p->got = 0;
     p->broken = true;
+    p->full = false;
 }
 
 void yk__native_free(yk__native *t)
@@ -448,9 +474,11 @@ static void native_stop(void *self)
     yk__native *t = self;
     yk_wait w = yk_wait_every(1e-4, end_timeout);
     flush(t, end_timeout);
-    for (int i = 0; i < t->npeers; i++)
+    for (int i = 0; i < t->npeers; i++) {
+        t->peer[i].sought = true; /* its end */
         if (t->peer[i].fd >= 0)
             shutdown(t->peer[i].fd, SHUT_WR);
+    }
     while (t->watched > (t->listener != NULL) && yk_wait_poll(&w))
         progress(t);
     yk__native_free(t);
@@ -545,9 +573,13 @@ static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
     yk__native *t = self;
     const yk__message *s = find(t, peer, tag);
     if (!s) {
+        if (peer >= 0)
+            t->peer[peer].sought = true;
         progress(t);
         s = find(t, peer, tag);
     }
+    if (s)
+        t->peer[s->peer].sought = false;
     *found_out = s;
     if (s)
         *out = (yk_arrival){s->peer, s->bytes};

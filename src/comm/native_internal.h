@@ -112,6 +112,8 @@ typedef struct yk__native_peer {
     bool blocked; /* is in the transport's list of peers with output */
     TAILQ_ENTRY(yk__native_peer) entry_of_blocked;
     struct yk__messages posted; /* receives that wait for a message */
+    size_t stored;              /* bytes of its messages that are stored */
+    bool full, sought;          /* its next message is not read; this process asks for a message of it */
     /* the frame that is arriving */
     yk__frame header;
     size_t got;                 /* of header, bytes and CRC */
@@ -134,6 +136,7 @@ typedef struct {
     int epoll;
     int watched; /* descriptors in epoll */
     unsigned polls;
+    bool any_full;
     double events_at;           /* when native_lost() read the last events */
     struct yk__messages stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;
