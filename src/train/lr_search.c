@@ -15,7 +15,8 @@
  *
  * A short run favors large rates. The longer a run, the less of its loss is the initial error, which decreases faster at a large
  * rate, and the more is noise, which is smaller at a small rate. So most steps are those of the last round, and in all rounds, the rate
- * with the smallest loss does not win if one nearer to the default is nearly as good.
+ * with the smallest loss does not win if one nearer to the default is nearly as good. Steps whose size does not depend on that of the
+ * gradients (adam) go as far in the whole run as larger ones in the search: what a large rate gained, the default may reach later.
  */
 #include "train/setup.h"
 
@@ -293,6 +294,23 @@ static int winner(const search *s)
     return chosen;
 }
 
+/* The rate for the whole run: the smallest one from the default on that goes as far in it as the winner did in the search, if the sizes
+ * of all steps that are searched follow from the rates. */
+static int for_the_run(const search *s, int won)
+{
+    const yk__trainer *t = s->t;
+    const double enough = factors[won] * (double)s->from / (double)s->run_steps;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        const yk_group *group = &t->model->group[g];
+        if (yk_by_group_of(&t->config->lr, group->name, group->keyed, 0.0) == YK_ALL &&
+            !yk_optim_rule_of(t->group[g].optim.kind)->scale_free)
+            return won;
+    }
+    while (won > DEFAULT && factors[won - 1] >= enough)
+        won--;
+    return won;
+}
+
 /* Records the round, and keeps the best rates: losses have one minimum as a function of the rate, so they are around the best one,
  * more of them on the side of the default. The winner is always kept, and so is the default in the first round. */
 static void halve(search *s)
@@ -301,7 +319,7 @@ static void halve(search *s)
     const bool first = !out->rounds;
     const int best = best_of(s), won = winner(s), side = best > DEFAULT ? -1 : 1, half = first ? 4 : 2;
     int kept = 0;
-    out->chosen = won;
+    out->chosen = for_the_run(s, won);
     out->steps[out->rounds] = s->to;
     for (int i = 0; i < s->n; i++) {
         const int k = s->active[i], from = (k - best) * side;
