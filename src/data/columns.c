@@ -4,7 +4,6 @@
 #include "data/tabular.h"
 #include <stdio.h>
 #include <strings.h>
-#include <time.h>
 
 /* ---- lists of words */
 
@@ -59,30 +58,51 @@ bool yk_cell_number(const char *text, size_t n, double *out)
 
 /* ---- dates and times: ISO 8601, UTC */
 
-/* Days since 1970 at 0:00, and seconds since then. */
-static bool read_time(const char *p, size_t n, int64_t *days, double *seconds)
+/* A number of `digits` digits, after a separator, which is one of the characters in `before` ("": no separator). */
+static bool part(const char **p, const char *end, const char *before, int digits, int64_t *out)
 {
-    char text[40];
-    struct tm at = {0};
-    if (n >= sizeof text)
+    *out = 0;
+    if (*before && (*p == end || !strchr(before, *(*p)++)))
         return false;
-    memcpy(text, p, n);
-    text[n] = 0;
-    const char *rest = strptime(text, "%Y-%m-%d", &at);
-    struct tm day = at;
+    for (; digits; digits--, (*p)++) {
+        if (*p == end || **p < '0' || **p > '9')
+            return false;
+        *out = *out * 10 + (**p - '0');
+    }
+    return true;
+}
+
+/* Days since 1970 in the proleptic Gregorian calendar. Here years begin in March, so that a leap day is the last day of a year. */
+static int64_t days_of(int64_t year, int64_t month, int64_t day)
+{
+    const int64_t y = month > 2 ? year : year - 1, m = month > 2 ? month - 3 : month + 9;
+    return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 719469;
+}
+
+/* Not strptime() and timegm(): they accept white space and missing digits, and threads would wait for their lock. */
+static bool read_time(const char *p, const char *end, int64_t *days, double *seconds)
+{
+    int64_t year, month, day, hour, minute, second = 0;
     *seconds = 0.0;
-    *days = timegm(&day) / 86400;
-    if (!rest || rest != text + 10 || day.tm_mday != at.tm_mday) /* February 30 is another day */
+    if (!part(&p, end, "", 4, &year) || !part(&p, end, "-", 2, &month) || !part(&p, end, "-", 2, &day) ||
+        month < 1 || month > 12 || day < 1)
         return false;
-    if (!*rest)
+    *days = days_of(year, month, day);
+    if (*days >= (month < 12 ? days_of(year, month + 1, 1) : days_of(year + 1, 1, 1)))
+        return false;
+    if (p == end)
         return true;
-    const char *hours = *rest == 'T' || *rest == ' ' ? rest + 1 : "";
-    if (!(rest = strptime(hours, "%H:%M:%S", &at)) && !(rest = strptime(hours, "%H:%M", &at)))
+    if (!part(&p, end, "T ", 2, &hour) || !part(&p, end, ":", 2, &minute) ||
+        (p < end && *p == ':' && !part(&p, end, ":", 2, &second)) || hour > 23 || minute > 59 || second > 60)
         return false;
-    if (*rest == '.' && !(rest = yk_decimal(rest, seconds)))
-        return false;
-    *seconds += at.tm_hour * 3600 + at.tm_min * 60 + at.tm_sec;
-    return !*rest || !strcmp(rest, "Z") || !strcmp(rest, "+00:00");
+    *seconds = (double)(hour * 3600 + minute * 60 + second);
+    if (p < end && *p == '.') {
+        double unit = 1.0;
+        for (p++; p < end && *p >= '0' && *p <= '9'; p++)
+            *seconds += (*p - '0') * (unit /= 10.0);
+    }
+    const size_t left = (size_t)(end - p);
+    return !left || (left == 1 && *p == 'Z') || (left == 6 && !memcmp(p, "+00:00", 6));
 }
 
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out)
@@ -93,7 +113,7 @@ bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, do
         return true;
     const bool date = !strncasecmp(c->type, "date", 4), time = !strncasecmp(c->type, "timestamp", 9);
     yk_cell_trim(&text, &n);
-    if (!(date || time) || !read_time(text, n, &days, &seconds))
+    if (!(date || time) || !read_time(text, text + n, &days, &seconds))
         return false;
     *out = date ? (double)days : (double)days * 86400.0 + seconds;
     return true;

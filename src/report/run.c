@@ -57,12 +57,15 @@ static yk_status each_line(const char *dir, const char *name, uint64_t max, take
     if (f && !line)
         st = yk_fail_memory(MAX_LINE, "a line");
     while (!st && f) {
-        if (!fgets(line, MAX_LINE, f)) /* a longer line comes in pieces, which are not valid */
+        size_t n = 0;
+        int c;
+        while ((c = getc_unlocked(f)) != EOF && c != '\n') /* also NUL, in damaged files */
+            if (n < MAX_LINE - 1) /* the rest of a longer line is ignored: it is not valid */
+                line[n++] = (char)c;
+        if (c == EOF && !n)
             break;
-        const size_t n = strcspn(line, "\n");
-        const bool whole = line[n] == '\n';
         line[n] = 0;
-        st = take(context, line, n, whole);
+        st = take(context, line, n, c == '\n');
     }
     if (!st && f && !feof(f))
         st = yk_fail_in(dir, name, "cannot read", errno);

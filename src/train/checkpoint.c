@@ -217,7 +217,7 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
         st = read_numbers(s, &all_numbers[i], p);
     if (st)
         return st;
-    if (!cursor || cursor->dtype != YK_DTYPE_U64 || cursor->rank != 1)
+    if (!cursor || cursor->dtype != YK_DTYPE_U64 || cursor->rank != 1 || !cursor->shape[0])
         return yk_fail(YK_EDATA, "the checkpoint has no data cursor");
     if (p->best.reductions > YK_MAX_REDUCTIONS)
         p->best.reductions = YK_MAX_REDUCTIONS;

@@ -133,16 +133,14 @@ void yk__start_period(yk__trainer *t)
 }
 
 /* Merges the tallies of all evaluators. */
-static yk_status score_set(yk__trainer *t, int set, uint64_t step, yk_score *out)
+static yk_status score_set(yk__trainer *t, int set, yk_score *out)
 {
     yk_tally *all = &t->set[set].tally;
     yk_status st = YK_OK;
     yk_tally_clear(all);
     for (int i = 0; !st && i < t->nevaluators; i++)
         st = yk_tally_merge(all, &t->evaluator[i].tally[set]);
-    if (st || (st = yk_score_make(all, out)) || out->loss <= yk__max_loss(t))
-        return st;
-    return yk__diverged(t, set == YK__TEST ? "the test loss" : "the validation loss", out->loss, step);
+    return st ? st : yk_score_make(all, out);
 }
 
 /* Of the best model: its test tally; its parameters, for a caller without a run directory. */
@@ -176,7 +174,11 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool
     if (at->period_examples)
         r->train_loss = at->period_loss / (double)at->period_examples;
     for (int i = 0; !st && i < YK__SETS; i++)
-        st = t->set[i].used ? score_set(t, i, at->step, score[i]) : YK_OK;
+        st = t->set[i].used ? score_set(t, i, score[i]) : YK_OK;
+    for (int i = 0; !st && i < YK__SETS; i++)
+        if (t->set[i].used && !(score[i]->loss <= yk__max_loss(t)))
+            st = yk__diverged(t, i == YK__TEST ? "the test loss" : "the validation loss", score[i]->loss,
+                              at->step);
     if (st || !r->validated || (at->step && at->step == s->resumed))
         return st;
     st = yk__select(s, &t->set[YK__VALIDATION].tally, at->step, extra, &r->validation, &r->test);
