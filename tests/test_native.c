@@ -179,7 +179,7 @@ static void test_death(void **state)
 /* Rank 1 sends more than rank 0 stores, and waits until rank 0 receives it. */
 static yk_status sends_much(const yk_transport *t, int rank, int size)
 {
-    enum { MESSAGES = 40, BYTES = 1 << 20, MAX = 1 << 24 };
+    enum { MESSAGES = 40, BYTES = 1 << 20, MAX = (1 << 24) + 8 * BYTES };
     static char data[MESSAGES][BYTES];
     uint64_t request[MESSAGES];
     size_t bytes;
@@ -215,6 +215,71 @@ static void test_backpressure(void **state)
             .at = {.size = 2, .listen_fd = -1}, .timeout = 30.0, .sockets = sockets, .rank_main = sends_much};
         unix_master(&j);
         run_all_well(&j);
+    }
+}
+
+/* Rank 0 fails while it receives, or sends, a part of a large message: rank 1 is alive, and learns that the job ends. */
+static yk_status fails_in_message(const yk_transport *t, int rank, bool receives)
+{
+    enum { BYTES = 1 << 25 };
+    char *data = calloc(1, BYTES), text[100];
+    yk__native *own = t->self;
+    uint64_t request[2];
+    bool found = false, done = false;
+    yk_arrival arrival;
+    size_t bytes;
+    int code = 0;
+    EXPECT(data);
+    if ((rank == 0) != receives)
+        EXPECT(t->ops->send(t->self, 1 - rank, 8, data, BYTES, &request[0]) == 0);
+    if (rank == 1)
+        EXPECT(t->ops->recv(t->self, 0, 9, text, sizeof text, &request[1]) == 0);
+    const double until = yk_now() + 10.0;
+    while (rank == 0 && receives && !own->peer[1].got && yk_now() < until)
+        EXPECT(t->ops->probe(t->self, 1, 8, &found, &arrival) == 0 && !found);
+    if (rank == 0) {
+        EXPECT(t->ops->arriving(t->self) == receives);
+        t->ops->abandon(t->self);
+        free(data);
+        EXPECT(!t->ops->lost(t->self, 1));
+        t->ops->abort(t->self, 3);
+        return yk_fail(YK_EDATA, "as expected");
+    }
+    while (!code && yk_now() < until)
+        code = t->ops->test(t->self, &request[1], &done, &bytes);
+    EXPECT(code && !done);
+    t->ops->abandon(t->self);
+    free(data);
+    t->ops->error_text(t->self, code, text, sizeof text);
+    EXPECT(strstr(text, "rank 0 "));
+    return YK_OK;
+}
+
+static yk_status fails_while_receiving(const yk_transport *t, int rank, int size)
+{
+    (void)size;
+    return fails_in_message(t, rank, true);
+}
+
+static yk_status fails_while_sending(const yk_transport *t, int rank, int size)
+{
+    (void)size;
+    return fails_in_message(t, rank, false);
+}
+
+static void test_failure_in_message(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        int status[2];
+        job j = {.at = {.size = 2, .listen_fd = -1},
+                 .timeout = 30.0,
+                 .sockets = i % 2,
+                 .rank_main = i / 2 ? fails_while_sending : fails_while_receiving};
+        unix_master(&j);
+        run(&j, status);
+        assert_int_equal(WEXITSTATUS(status[0]), 1);
+        assert_int_equal(status[1], 0);
     }
 }
 
@@ -445,9 +510,9 @@ int main(void)
         cmocka_unit_test(test_hashes),       cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_unix_sockets), cmocka_unit_test(test_tcp),
         cmocka_unit_test(test_death),        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_backpressure), cmocka_unit_test(test_missing_rank),
-        cmocka_unit_test(test_wrong_token),  cmocka_unit_test(test_stopped_rank),
-        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_backpressure), cmocka_unit_test(test_failure_in_message),
+        cmocka_unit_test(test_missing_rank), cmocka_unit_test(test_wrong_token),
+        cmocka_unit_test(test_stopped_rank), cmocka_unit_test(test_strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

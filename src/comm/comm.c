@@ -269,6 +269,12 @@ bool yk_comm_is_lost(const yk_comm *c, int peer)
     return t.ops && t.ops->lost && t.ops->lost(t.self, peer);
 }
 
+bool yk_comm_is_arriving(const yk_comm *c)
+{
+    return (c->ops && c->ops->arriving && c->ops->arriving(c->self)) ||
+           (c->joined.ops && c->joined.ops->arriving(c->joined.self));
+}
+
 char yk_comm_state(const yk_comm *c, int peer)
 {
     char text[512];

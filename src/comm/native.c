@@ -18,7 +18,7 @@ enum {
     CRC = 4,
     PIECE = 1 << 17,     /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
     PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
-    STORED_MAX = 1 << 24 /* bytes of a peer's messages without a receive; then one more message */
+    STORED_MAX = 1 << 24 /* bytes of a peer's messages without a receive, and 8 of its longest */
 };
 
 static const double end_timeout = 5.0; /* seconds for what was sent to leave this process */
@@ -90,6 +90,13 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 
 /* ---- output ---- */
 
+/* Whose bytes are its own. */
+static void free_message(yk__message *m)
+{
+    free(m->buf);
+    free(m);
+}
+
 /* May be called again, if nothing could be sent. */
 static void begin_output(yk__native_peer *p, yk__message *o)
 {
@@ -132,6 +139,8 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         if (!o->left[0].iov_len && !o->left[1].iov_len && !o->left[2].iov_len) {
             TAILQ_REMOVE(&p->outputs, o, entry);
             o->done = true;
+            if (o->stored)
+                free_message(o);
         } else if (!sent) {
             break;
         }
@@ -175,8 +184,7 @@ static void release_stored(yk__native *t, yk__message *s)
 {
     TAILQ_REMOVE(&t->stored, s, entry);
     t->peer[s->peer].stored -= s->bytes;
-    free(s->buf);
-    free(s);
+    free_message(s);
 }
 
 static void deliver(yk__native *t, yk__message *s, yk__message *r)
@@ -226,6 +234,7 @@ static yk__message *store(yk__native *t, yk__native_peer *p)
                        .stored = true};
     TAILQ_INSERT_TAIL(&t->stored, s, entry);
     p->stored += s->bytes;
+    p->longest = s->bytes > p->longest ? s->bytes : p->longest;
     return s;
 }
 
@@ -278,7 +287,8 @@ static bool end_frame(yk__native *t, yk__native_peer *p)
         complete_receive(m, p->header.bytes);
         if (m->stored && (posted = take_posted(p, m->tag))) /* since it began to arrive */
             deliver(t, m, posted);
-    } else if (t->aborted_by < 0) {
+    } else if (p->header.kind == YK__FRAME_ABORT &&
+               t->aborted_by < 0) { /* else a message that was abandoned */
         t->aborted_by = (int)(p - t->peer);
         t->aborted_status = p->header.tag;
     }
@@ -321,11 +331,12 @@ static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
     return n;
 }
 
-/* Whether no other message of this peer is read for now, so that its memory is bounded and the peer has to wait. A message that this
- * process waits for may follow: then all are read. */
+/* Whether no other message of this peer is read for now, so that its memory is bounded and the peer has to wait: it has sent more than
+ * any protocol of a job does before an answer. A message that this process waits for may follow: then all are read. */
 static bool is_full(const yk__native_peer *p)
 {
-    return p->got == 0 && p->stored > STORED_MAX && !p->sought && TAILQ_EMPTY(&p->posted) && !p->broken;
+    return p->got == 0 && p->stored > STORED_MAX + 8 * p->longest && !p->sought && TAILQ_EMPTY(&p->posted) &&
+           !p->broken && !p->exited;
 }
 
 static void pump_in(yk__native *t, yk__native_peer *p)
@@ -380,6 +391,8 @@ static void read_events(yk__native *t)
             break;
         case YK__EVENT_PROCESS:
             t->peer[index].exited = true;
+            if (t->peer[index].shares_memory) /* it may have written something without doing so */
+                yk_ring_notify(&t->segment, (int)index);
             epoll_ctl(t->epoll, EPOLL_CTL_DEL, t->peer[index].pidfd, NULL);
             break;
         default:
@@ -422,10 +435,16 @@ static void free_requests(yk__native *t)
     }
 }
 
-/* Forgets its requests. */
+/* Forgets its requests. The rest of a message that is arriving goes nowhere. */
 static void clear_peer(yk__native *t, yk__native_peer *p)
 {
     p->message = NULL;
+    p->to = NULL;
+    for (yk__message *o = TAILQ_FIRST(&p->outputs), *next; o; o = next) {
+        next = TAILQ_NEXT(o, entry);
+        if (o->stored)
+            free_message(o);
+    }
     TAILQ_INIT(&p->outputs);
     TAILQ_INIT(&p->posted);
     for (yk__message *s = TAILQ_FIRST(&t->stored), *next; s; s = next) {
@@ -433,7 +452,6 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
         if (s->peer == p - t->peer)
             release_stored(t, s);
     }
-    p->got = 0;
     p->broken = true;
     p->full = false;
 }
@@ -473,12 +491,12 @@ static void native_stop(void *self)
 {
     yk__native *t = self;
     yk_wait w = yk_wait_every(1e-4, end_timeout);
-    flush(t, end_timeout);
-    for (int i = 0; i < t->npeers; i++) {
+    for (int i = 0; i < t->npeers; i++)
         t->peer[i].sought = true; /* its end */
+    flush(t, end_timeout);
+    for (int i = 0; i < t->npeers; i++)
         if (t->peer[i].fd >= 0)
             shutdown(t->peer[i].fd, SHUT_WR);
-    }
     while (t->watched > (t->listener != NULL) && yk_wait_poll(&w))
         progress(t);
     yk__native_free(t);
@@ -598,16 +616,52 @@ static char *native_take(void *self, int peer, int tag, size_t *bytes_out)
     return data;
 }
 
+/* A part of a message was sent: the rest is copied, because other messages may follow. NULL: there is no such message. */
+static yk__message *copy_rest(yk__native_peer *p, bool *ok)
+{
+    yk__message *o = TAILQ_FIRST(&p->outputs), *copy;
+    if (!o || !o->begun || o->stored)
+        return NULL;
+    const size_t left = o->left[1].iov_len;
+    char *rest = malloc(left + 1);
+    if (!(copy = malloc(sizeof *copy)) || !rest) {
+        free(copy);
+        free(rest);
+        *ok = false;
+        return NULL;
+    }
+    *copy = *o;
+    copy->stored = true;
+    copy->buf = memcpy(rest, o->left[1].iov_base, left);
+    copy->left[0].iov_base = (char *)&copy->header + (sizeof copy->header - o->left[0].iov_len);
+    copy->left[1].iov_base = rest;
+    copy->left[2].iov_base = (char *)&copy->crc + (CRC - o->left[2].iov_len);
+    return copy;
+}
+
 static void native_abandon(void *self)
 {
     yk__native *t = self;
     for (int i = 0; i < t->npeers; i++) {
-        const yk__message *first = TAILQ_FIRST(&t->peer[i].outputs);
-        const bool usable = (!first || !first->begun) && !is_lost(t, &t->peer[i]);
-        clear_peer(t, &t->peer[i]);
-        t->peer[i].broken = !usable; /* to say that the job ends */
+        yk__native_peer *p = &t->peer[i];
+        bool usable = !is_lost(t, p);
+        yk__message *rest = copy_rest(p, &usable);
+        clear_peer(t, p);
+        if (rest)
+            TAILQ_INSERT_TAIL(&p->outputs, rest, entry);
+        p->broken = !usable; /* to say that the job ends */
     }
     free_requests(t);
+}
+
+/* Also parts of a message. */
+static bool native_arriving(void *self)
+{
+    const yk__native *t = self;
+    bool any = false;
+    for (int i = 0; i < t->npeers; i++)
+        any |= t->peer[i].got > 0;
+    return any;
 }
 
 static bool native_lost(void *self, int peer)
@@ -641,4 +695,5 @@ const yk_transport_ops yk__native_ops = {.start = yk__native_start,
                                          .abandon = native_abandon,
                                          .lost = native_lost,
                                          .peers = native_peers,
-                                         .take = native_take};
+                                         .take = native_take,
+                                         .arriving = native_arriving};

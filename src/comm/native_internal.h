@@ -88,7 +88,7 @@ typedef struct yk__message {
     int peer, tag;
     char *buf;         /* stored: owned */
     size_t bytes;      /* of the message; to receive: the capacity, then the length */
-    bool stored, done; /* done, stored: all bytes have arrived */
+    bool stored, done; /* stored: `buf` is its own; done, stored: all bytes have arrived */
     int error;
     /* to send */
     yk__frame header;
@@ -112,7 +112,7 @@ typedef struct yk__native_peer {
     bool blocked; /* is in the transport's list of peers with output */
     TAILQ_ENTRY(yk__native_peer) entry_of_blocked;
     struct yk__messages posted; /* receives that wait for a message */
-    size_t stored;              /* bytes of its messages that are stored */
+    size_t stored, longest;     /* bytes of its messages that are stored; of the longest one so far */
     bool full, sought;          /* its next message is not read; this process asks for a message of it */
     /* the frame that is arriving */
     yk__frame header;

@@ -60,10 +60,13 @@ yk_status yk_segment_create(int senders, yk_segment *out)
             YK_EUSAGE,
             "%d processes cannot share memory: at most %d can; set YOKE_SHARED_MEMORY=0 to use sockets",
             senders, 64 * MAX_WORDS);
-    if (out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out)) ||
-        !(out->at = yk__memory_open(getpid(), out->fd, segment_bytes(out))))
+    void *at = out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out))
+                   ? MAP_FAILED
+                   : mmap(NULL, segment_bytes(out), PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
+    if (at == MAP_FAILED)
         return yk_fail(YK_ESYSTEM, "cannot create %zu bytes of shared memory: %s", segment_bytes(out),
                        strerror(errno));
+    out->at = at;
     return YK_OK;
 }
 

@@ -275,6 +275,8 @@ static bool ended(const yk_server *s)
 /* Whether a message is being received or sent in parts. */
 static bool is_moving(const yk_server *s)
 {
+    if (yk_comm_is_arriving(s->config.comm))
+        return true;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
         if (c->in.op.active)

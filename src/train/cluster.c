@@ -216,6 +216,8 @@ void yk__cluster_free(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_startup_end(k->startup);
+    if (k->rank_lost) /* answers to it are in buffers that are freed here */
+        yk_comm_abandon(k->comm);
     if (t->result->numa_nodes) /* the program that called the library may do something else now */
         sched_setaffinity(0, sizeof k->cores, &k->cores);
     yk_exchange_free(k->exchange);
