@@ -23,11 +23,10 @@ static void inspect(const yk_model *m)
         abort();
     if (yk_model_describe(m, BATCH, line) > YK_MAX_LINES)
         abort();
-    FILE *to = fopencookie(NULL, "w", (cookie_io_functions_t){0});
-    if (to && m->ops->torch)
-        m->ops->torch(m, to);
-    if (to)
-        fclose(to);
+    yk_text to = {0};
+    if (m->ops->torch)
+        m->ops->torch(m, &to);
+    yk_text_fini(&to);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -214,7 +214,8 @@ char *yk_schema_write(const yk_schema *s)
     else
         yk_json_int_or_null(j, "classes", s->nclasses, s->nclasses);
     yk_json_array(j, "columns");
-    for (const yk_schema_column *c = s->column; c < s->column + s->ncolumns; c++) {
+    for (size_t i = 0; i < s->ncolumns; i++) {
+        const yk_schema_column *c = &s->column[i];
         yk_json_object(j, NULL);
         put_text(j, "name", c->name);
         YK_JSON_TEXTS(j, {"role", yk_column_role_name[c->role]}, {"type", c->type});
