@@ -269,10 +269,14 @@ bool yk_comm_is_lost(const yk_comm *c, int peer)
     return t.ops && t.ops->lost && t.ops->lost(t.self, peer);
 }
 
+static bool is_arriving(const yk_transport_ops *ops, void *self)
+{
+    return ops && ops->arriving && ops->arriving(self);
+}
+
 bool yk_comm_is_arriving(const yk_comm *c)
 {
-    return (c->ops && c->ops->arriving && c->ops->arriving(c->self)) ||
-           (c->joined.ops && c->joined.ops->arriving(c->joined.self));
+    return is_arriving(c->ops, c->self) || is_arriving(c->joined.ops, c->joined.self);
 }
 
 char yk_comm_state(const yk_comm *c, int peer)
