@@ -190,12 +190,12 @@ static yk_status sends_much(const yk_transport *t, int rank, int size)
         EXPECT(t->ops->send(t->self, 0, i % 2, data[i], BYTES, &request[i]) == 0);
     }
     const double until = yk_now() + 0.3;
-    while (rank == 0 && yk_now() < until && own->peer[1].stored <= MAX)
+    while (rank == 0 && yk_now() < until && own->peer[1].stored_bytes <= MAX)
         EXPECT(!t->ops->lost(t->self, 1));
     for (int i = 0; rank == 0 && i < 1000; i++)
         EXPECT(!t->ops->lost(t->self, 1));
     if (rank == 0)
-        EXPECT(own->peer[1].stored <= MAX + BYTES);
+        EXPECT(own->peer[1].stored_bytes <= MAX + BYTES);
     for (int tag = 1; rank == 0 && tag >= 0; tag--) /* tag 1 first: messages of tag 0 are in between */
         for (int i = tag; i < MESSAGES; i += 2) {
             EXPECT(t->ops->recv(t->self, 1, tag, data[0], BYTES, &request[0]) == 0);
@@ -238,7 +238,7 @@ static yk_status fails_in_message(const yk_transport *t, int rank, bool receives
     while (rank == 0 && receives && !own->peer[1].got && yk_now() < until)
         EXPECT(t->ops->probe(t->self, 1, 8, &found, &arrival) == 0 && !found);
     if (rank == 0) {
-        EXPECT(t->ops->arriving(t->self) == receives);
+        EXPECT(t->ops->is_receiving(t->self) == receives);
         t->ops->abandon(t->self);
         free(data);
         EXPECT(!t->ops->lost(t->self, 1));

@@ -178,8 +178,8 @@ static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bo
     for (;;) {
         owner o;
         const int error = yk_sys->lock(fd, take);
-        *has_locks_out =
-            error != ENOLCK && error != ENOSYS && error != EOPNOTSUPP && error != EINVAL; /* Linux < 3.15 */
+        *has_locks_out = error != ENOLCK && error != ENOSYS && error != EOPNOTSUPP &&
+                         error != EINVAL; /* EINVAL: Linux < 3.15 */
         if (error == 0)
             return YK_OK;
         if (error != EAGAIN && *has_locks_out)

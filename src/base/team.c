@@ -31,7 +31,7 @@ struct yk_team {
     yk_status (*work)(void *, int);
     void *context;
     /* of a pool: */
-    void (*part)(void *, int, int); /* NULL: it ends */
+    void (*part)(void *, int, int); /* NULL: the threads exit */
     void *part_context;
     yk_mutex lock; /* protects the rest */
     yk_status status;

@@ -269,14 +269,14 @@ bool yk_comm_is_lost(const yk_comm *c, int peer)
     return t.ops && t.ops->lost && t.ops->lost(t.self, peer);
 }
 
-static bool is_arriving(const yk_transport_ops *ops, void *self)
+static bool is_receiving(const yk_transport_ops *ops, void *self)
 {
-    return ops && ops->arriving && ops->arriving(self);
+    return ops && ops->is_receiving && ops->is_receiving(self);
 }
 
-bool yk_comm_is_arriving(const yk_comm *c)
+bool yk_comm_is_receiving(const yk_comm *c)
 {
-    return is_arriving(c->ops, c->self) || is_arriving(c->joined.ops, c->joined.self);
+    return is_receiving(c->ops, c->self) || is_receiving(c->joined.ops, c->joined.self);
 }
 
 char yk_comm_state(const yk_comm *c, int peer)

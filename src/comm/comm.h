@@ -217,7 +217,8 @@ int yk_comm_joined(yk_comm *c);
 /* Whether the transport has lost the peer, and all its messages were received; or another rank has ended the job: then
  * yk_comm_check() has the error. */
 bool yk_comm_is_lost(const yk_comm *c, int peer);
-bool yk_comm_is_arriving(const yk_comm *c); /* whether a part of a message has arrived (native transport) */
+bool yk_comm_is_receiving(
+    const yk_comm *c); /* whether part of a frame, but not all of it, has arrived (native transport) */
 yk_status yk_comm_check(const yk_comm *c);
 
 /* In a worker that joins: server i is peer 1 + i. It is rank 0 of a job of its own. */

@@ -16,9 +16,10 @@
 enum {
     INPUT_BUFFER = 1 << 15,
     CRC = 4,
-    PIECE = 1 << 17,     /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
-    PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
-    STORED_MAX = 1 << 24 /* bytes of a peer's messages without a receive, and 8 of its longest */
+    PIECE = 1 << 17,    /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
+    PUMP_MAX = 1 << 22, /* bytes read from one peer before others get a turn */
+    STORED_MAX =
+        1 << 24 /* bytes stored for a peer before it has to wait, besides 8 times its longest message */
 };
 
 static const double end_timeout = 5.0; /* seconds for what was sent to leave this process */
@@ -90,7 +91,7 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 
 /* ---- output ---- */
 
-/* Whose bytes are its own. */
+/* Frees a message that owns its bytes. */
 static void free_message(yk__message *m)
 {
     free(m->buf);
@@ -139,7 +140,7 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         if (!o->left[0].iov_len && !o->left[1].iov_len && !o->left[2].iov_len) {
             TAILQ_REMOVE(&p->outputs, o, entry);
             o->done = true;
-            if (o->stored)
+            if (o->owns_buf)
                 free_message(o);
         } else if (!sent) {
             break;
@@ -183,7 +184,7 @@ static void complete_receive(yk__message *r, size_t bytes)
 static void release_stored(yk__native *t, yk__message *s)
 {
     TAILQ_REMOVE(&t->stored, s, entry);
-    t->peer[s->peer].stored -= s->bytes;
+    t->peer[s->peer].stored_bytes -= s->bytes;
     free_message(s);
 }
 
@@ -231,10 +232,10 @@ static yk__message *store(yk__native *t, yk__native_peer *p)
                        .tag = p->header.tag,
                        .buf = buf,
                        .bytes = p->header.bytes,
-                       .stored = true};
+                       .owns_buf = true};
     TAILQ_INSERT_TAIL(&t->stored, s, entry);
-    p->stored += s->bytes;
-    p->longest = s->bytes > p->longest ? s->bytes : p->longest;
+    p->stored_bytes += s->bytes;
+    p->longest_stored = s->bytes > p->longest_stored ? s->bytes : p->longest_stored;
     return s;
 }
 
@@ -285,7 +286,7 @@ static bool end_frame(yk__native *t, yk__native_peer *p)
     p->message = NULL;
     if (m) {
         complete_receive(m, p->header.bytes);
-        if (m->stored && (posted = take_posted(p, m->tag))) /* since it began to arrive */
+        if (m->owns_buf && (posted = take_posted(p, m->tag))) /* since it began to arrive */
             deliver(t, m, posted);
     } else if (p->header.kind == YK__FRAME_ABORT &&
                t->aborted_by < 0) { /* else a message that was abandoned */
@@ -331,22 +332,22 @@ static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
     return n;
 }
 
-/* Whether no other message of this peer is read for now, so that its memory is bounded and the peer has to wait: it has sent more than
- * any protocol of a job does before an answer. A message that this process waits for may follow: then all are read. */
-static bool is_full(const yk__native_peer *p)
+/* Whether to stop reading from this peer for now, so that it has to wait: this process stores more of its messages than any protocol
+ * sends before it needs an answer. Not if this process waits for a message of that peer, which may be behind the others. */
+static bool must_pause(const yk__native_peer *p)
 {
-    return p->got == 0 && p->stored > STORED_MAX + 8 * p->longest && !p->sought && TAILQ_EMPTY(&p->posted) &&
-           !p->broken && !p->exited;
+    return p->got == 0 && p->stored_bytes > STORED_MAX + 8 * p->longest_stored && !p->probed &&
+           TAILQ_EMPTY(&p->posted) && !p->broken && !p->exited;
 }
 
 static void pump_in(yk__native *t, yk__native_peer *p)
 {
     size_t total = 0, n = 1;
     bool ok = true;
-    while (ok && n && !is_full(p) && (total < PUMP_MAX || p->taken < p->buffered))
+    while (ok && n && !must_pause(p) && (total < PUMP_MAX || p->taken < p->buffered))
         total += n = read_part(t, p, &ok);
-    p->full = is_full(p);
-    t->any_full |= p->full;
+    p->paused = must_pause(p);
+    t->any_paused |= p->paused;
     if (!ok)
         p->broken = true;
     if (p->broken && p->fd >= 0) { /* the other end waits for this (native_stop) */
@@ -354,7 +355,7 @@ static void pump_in(yk__native *t, yk__native_peer *p)
         close(p->fd); /* epoll forgets it */
         p->fd = -1;
     }
-    if (n && p->shares_memory && ok && !p->full)
+    if (n && p->shares_memory && ok && !p->paused)
         yk_ring_notify(&t->segment, (int)(p - t->peer)); /* the rest, in the next call */
 }
 
@@ -391,7 +392,8 @@ static void read_events(yk__native *t)
             break;
         case YK__EVENT_PROCESS:
             t->peer[index].exited = true;
-            if (t->peer[index].shares_memory) /* it may have written something without doing so */
+            if (t->peer[index]
+                    .shares_memory) /* it may have written something without notifying this process */
                 yk_ring_notify(&t->segment, (int)index);
             epoll_ctl(t->epoll, EPOLL_CTL_DEL, t->peer[index].pidfd, NULL);
             break;
@@ -401,22 +403,22 @@ static void read_events(yk__native *t)
     }
 }
 
-/* Peers whose messages were not read. */
-static void read_full(yk__native *t)
+/* Resumes reading from peers that were paused. */
+static void resume_paused(yk__native *t)
 {
-    t->any_full = false;
+    t->any_paused = false;
     for (yk__native_peer *p = t->peer; p < t->peer + t->npeers; p++)
-        if (p->full && !is_full(p))
+        if (p->paused && !must_pause(p))
             pump_in(t, p);
         else
-            t->any_full |= p->full;
+            t->any_paused |= p->paused;
 }
 
 static void progress(yk__native *t)
 {
     static const unsigned rarely = 256; /* deaths of processes that share memory */
-    if (t->any_full)
-        read_full(t);
+    if (t->any_paused)
+        resume_paused(t);
     if (t->segment.at)
         read_rings(t);
     if (t->watched || t->polls++ % rarely == 0)
@@ -442,7 +444,7 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
     p->to = NULL;
     for (yk__message *o = TAILQ_FIRST(&p->outputs), *next; o; o = next) {
         next = TAILQ_NEXT(o, entry);
-        if (o->stored)
+        if (o->owns_buf)
             free_message(o);
     }
     TAILQ_INIT(&p->outputs);
@@ -453,7 +455,7 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
             release_stored(t, s);
     }
     p->broken = true;
-    p->full = false;
+    p->paused = false;
 }
 
 void yk__native_free(yk__native *t)
@@ -492,7 +494,7 @@ static void native_stop(void *self)
     yk__native *t = self;
     yk_wait w = yk_wait_every(1e-4, end_timeout);
     for (int i = 0; i < t->npeers; i++)
-        t->peer[i].sought = true; /* its end */
+        t->peer[i].probed = true; /* reads everything up to the end of the stream */
     flush(t, end_timeout);
     for (int i = 0; i < t->npeers; i++)
         if (t->peer[i].fd >= 0)
@@ -592,12 +594,12 @@ static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
     const yk__message *s = find(t, peer, tag);
     if (!s) {
         if (peer >= 0)
-            t->peer[peer].sought = true;
+            t->peer[peer].probed = true;
         progress(t);
         s = find(t, peer, tag);
     }
     if (s)
-        t->peer[s->peer].sought = false;
+        t->peer[s->peer].probed = false;
     *found_out = s;
     if (s)
         *out = (yk_arrival){s->peer, s->bytes};
@@ -620,7 +622,7 @@ static char *native_take(void *self, int peer, int tag, size_t *bytes_out)
 static yk__message *copy_rest(yk__native_peer *p, bool *ok)
 {
     yk__message *o = TAILQ_FIRST(&p->outputs), *copy;
-    if (!o || !o->begun || o->stored)
+    if (!o || !o->begun || o->owns_buf)
         return NULL;
     const size_t left = o->left[1].iov_len;
     char *rest = malloc(left + 1);
@@ -631,7 +633,7 @@ static yk__message *copy_rest(yk__native_peer *p, bool *ok)
         return NULL;
     }
     *copy = *o;
-    copy->stored = true;
+    copy->owns_buf = true;
     copy->buf = memcpy(rest, o->left[1].iov_base, left);
     copy->left[0].iov_base = (char *)&copy->header + (sizeof copy->header - o->left[0].iov_len);
     copy->left[1].iov_base = rest;
@@ -649,13 +651,13 @@ static void native_abandon(void *self)
         clear_peer(t, p);
         if (rest)
             TAILQ_INSERT_TAIL(&p->outputs, rest, entry);
-        p->broken = !usable; /* to say that the job ends */
+        p->broken = !usable; /* usable peers still have to be told that the job ends */
     }
     free_requests(t);
 }
 
-/* Also parts of a message. */
-static bool native_arriving(void *self)
+/* Whether part of a frame, but not all of it, has arrived from some peer. */
+static bool native_is_receiving(void *self)
 {
     const yk__native *t = self;
     bool any = false;
@@ -696,4 +698,4 @@ const yk_transport_ops yk__native_ops = {.start = yk__native_start,
                                          .lost = native_lost,
                                          .peers = native_peers,
                                          .take = native_take,
-                                         .arriving = native_arriving};
+                                         .is_receiving = native_is_receiving};

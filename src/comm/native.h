@@ -9,8 +9,8 @@
  * listens at `master`. The other ranks connect to it, prove that they know the token, and get the addresses of all ranks.
  * Then they map each other's memory, or connect to each other. After that, nothing listens.
  *
- * A message that arrives before there is a receive for it is stored. After 16 MB of them and eight times the longest, the sender has to
- * wait. Frames on sockets have a CRC-32C.
+ * A message that arrives before there is a receive for it is stored. A sender has to wait once the receiver stores more
+ * than 16 MB plus eight times the longest message from it. Frames on sockets have a CRC-32C.
  *
  * Authentication: both ends of a connection send a nonce and prove with HMAC-SHA-256 that they know the token, before any
  * other byte is interpreted. Without a token, only processes of the same user on this host can connect. The traffic is

@@ -71,7 +71,7 @@ typedef enum {
     YK__FRAME_ABORT /* the sender ends the job; tag: its exit status */
 } yk__frame_kind;
 
-/* Then the bytes of the message; on sockets also their CRC, not inverted. */
+/* The header of a frame. The bytes of the message follow; on sockets, then their CRC-32C without the final inversion. */
 typedef struct {
     uint32_t kind;
     int32_t tag;
@@ -86,9 +86,10 @@ typedef struct yk__message {
     TAILQ_ENTRY(yk__message)
     entry; /* in one of the lists of its peer; stored ones, of all peers: in the order of arrival */
     int peer, tag;
-    char *buf;         /* stored: owned */
-    size_t bytes;      /* of the message; to receive: the capacity, then the length */
-    bool stored, done; /* stored: `buf` is its own; done, stored: all bytes have arrived */
+    char *buf;    /* stored: owned */
+    size_t bytes; /* of the message; to receive: the capacity, then the length */
+    bool owns_buf,
+        done; /* owns_buf: it is stored, or the rest of an output; done, if it is stored: all bytes have arrived */
     int error;
     /* to send */
     yk__frame header;
@@ -112,8 +113,9 @@ typedef struct yk__native_peer {
     bool blocked; /* is in the transport's list of peers with output */
     TAILQ_ENTRY(yk__native_peer) entry_of_blocked;
     struct yk__messages posted; /* receives that wait for a message */
-    size_t stored, longest;     /* bytes of its messages that are stored; of the longest one so far */
-    bool full, sought;          /* its next message is not read; this process asks for a message of it */
+    size_t stored_bytes,
+        longest_stored;  /* bytes of its messages that are stored; of the longest one so far */
+    bool paused, probed; /* reading from it is paused; native_probe() waits for a message of it */
     /* the frame that is arriving */
     yk__frame header;
     size_t got;                 /* of header, bytes and CRC */
@@ -136,7 +138,7 @@ typedef struct {
     int epoll;
     int watched; /* descriptors in epoll */
     unsigned polls;
-    bool any_full;
+    bool any_paused;
     double events_at;           /* when native_lost() read the last events */
     struct yk__messages stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;

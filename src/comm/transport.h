@@ -63,7 +63,8 @@ typedef struct {
     /* Optional. Returns the memory of a message that probe() has found; the caller frees it with free(). Returns NULL if the message
      * must be received with recv(). */
     char *(*take)(void *self, int peer, int tag, size_t *bytes_out);
-    bool (*arriving)(void *self); /* optional: whether a part of a message has arrived, and not all of it */
+    /* Optional: whether part of a frame, but not all of it, has arrived from some peer. */
+    bool (*is_receiving)(void *self);
 } yk_transport_ops;
 
 typedef struct {

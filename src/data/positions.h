@@ -22,7 +22,7 @@
 #include "core/rows.h"
 
 typedef struct {
-    yk_mutex lock;   /* held for changes */
+    yk_mutex lock;   /* held while n or range changes */
     atomic_size_t n; /* entries per row; 0: no row yet */
     size_t expected; /* the same, if it is known in advance; else 0 */
     struct yk__position_range {

@@ -93,7 +93,7 @@ yk_status yk__pq_delta_open(yk__pq_delta *d, const uint8_t *p, const uint8_t *en
     if (!(p = yk__wire_varint(p, end, &block)) || !(p = yk__wire_varint(p, end, &d->minis)) ||
         !(p = yk__wire_varint(p, end, &d->left)) || !(p = yk__wire_varint(p, end, &first)) || !d->minis ||
         block > 1 << 20 || block % d->minis || block / d->minis % 8 || !block)
-        return yk_fail(YK_EDATA, "the header of the differences is malformed");
+        return yk_fail(YK_EDATA, "the header of the delta encoding is malformed");
     d->per_mini = block / d->minis;
     d->mini = d->minis;
     d->at = 0;
@@ -183,7 +183,7 @@ yk_status yk__pq_plain_texts(const uint8_t **p, const uint8_t *end, yk_parquet_t
             return too_few();
         const uint32_t length = yk__load32(q);
         if (length > (size_t)(end - q) - 4)
-            return yk_fail(YK_EDATA, "a text is longer than its page");
+            return yk_fail(YK_EDATA, "a string extends beyond its page");
         out[i] = (yk_parquet_text){(const char *)q + 4, length};
         q += 4 + (size_t)length;
     }

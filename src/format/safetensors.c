@@ -122,7 +122,7 @@ static yk_status parse(yk_safetensors *s)
 {
     const uint8_t *bytes = s->map;
     if (s->size < 8)
-        return yk_fail(YK_EDATA, "it has %zu bytes, but the length of the header takes 8", s->size);
+        return yk_fail(YK_EDATA, "the file has only %zu bytes; the header length alone takes 8", s->size);
     uint64_t n;
     memcpy(&n, bytes, 8);
     if (n > HEADER_MAX || n > s->size - 8)

@@ -82,7 +82,7 @@ static const char *host_of(const json_t *process)
     return host ? host : "";
 }
 
-double yk_used_on(const yk_run *r, const char *host, const char *name)
+double yk_sum_on_host(const yk_run *r, const char *host, const char *name)
 {
     double sum = NAN, longest = 0.0;
     const json_t *p;
@@ -177,8 +177,8 @@ static double busiest_rate(const yk_run *r)
     size_t i;
     json_array_foreach(r->processes, i, p)
     {
-        max = fmax(max, yk_used_on(r, host_of(p), "sent_rate")); /* fmax() ignores NaN */
-        max = fmax(max, yk_used_on(r, host_of(p), "received_rate"));
+        max = fmax(max, yk_sum_on_host(r, host_of(p), "sent_rate")); /* fmax() ignores NaN */
+        max = fmax(max, yk_sum_on_host(r, host_of(p), "received_rate"));
     }
     return max;
 }
@@ -187,10 +187,10 @@ static void resources_of(const yk_run *r, yk_facts *f)
 {
     double cpu_seconds = yk_number_at(r->summary, "cpu_seconds");
     f->cpu = yk_known_or(
-        yk_known_or(yk_used_on(r, NULL, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
+        yk_known_or(yk_sum_on_host(r, NULL, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
         cpu_seconds / f->seconds);
     f->cores = yk_known_or(all_cores(r), yk_number_at(r->summary, "resources.cpu.of"));
-    f->memory_peak = yk_known_or(yk_used_on(r, NULL, "rss_peak"),
+    f->memory_peak = yk_known_or(yk_sum_on_host(r, NULL, "rss_peak"),
                                  yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
                                              yk_number_at(r->summary, "peak_rss_bytes")));
     f->sent = yk_number_at(r->summary, "bytes_sent");

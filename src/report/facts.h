@@ -82,7 +82,7 @@ const char *yk_bottleneck_text(const json_t *summary, char out[48]);
 
 /* The sum of a number of the processes on a host (NULL: of all); NAN: it is not known. A process that ran for a part of the time
  * counts for that part of a mean. */
-double yk_used_on(const yk_run *r, const char *host, const char *name);
+double yk_sum_on_host(const yk_run *r, const char *host, const char *name);
 
 void yk_facts_of(const yk_run *r, yk_facts *out);
 

@@ -79,7 +79,7 @@ enum { USED = sizeof used / sizeof *used };
 /* NAN: also if nothing was sent. */
 static double used_of(const yk_run *r, const char *host, const char *name)
 {
-    const double sum = yk_used_on(r, host, name);
+    const double sum = yk_sum_on_host(r, host, name);
     return sum > 0.0 || !(strstr(name, "sent") || strstr(name, "received")) ? sum : NAN;
 }
 

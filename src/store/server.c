@@ -235,7 +235,7 @@ static yk_status check_client(yk_server *s, yk__client *c, double now)
 }
 
 /* Fails if workers were lost, the others have left, and there are examples that nobody has used. */
-static yk_status check_left(const yk_server *s)
+static yk_status check_workers_remain(const yk_server *s)
 {
     bool all_bye = true;
     for (int i = 0; i < s->nclients; i++)
@@ -251,7 +251,7 @@ static yk_status check_timeouts(yk_server *s, double now)
     for (int i = 0; !st && i < s->nclients; i++)
         st = check_client(s, &s->client[i], now);
     st = st ? st : check_chief(s, now);
-    return st ? st : check_left(s);
+    return st ? st : check_workers_remain(s);
 }
 
 bool yk__all_have_left(const yk_server *s)
@@ -275,7 +275,7 @@ static bool ended(const yk_server *s)
 /* Whether a message is being received or sent in parts. */
 static bool is_moving(const yk_server *s)
 {
-    if (yk_comm_is_arriving(s->config.comm))
+    if (yk_comm_is_receiving(s->config.comm))
         return true;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
@@ -368,7 +368,7 @@ yk_status yk_server_run(yk_server *s)
             yk_wait_poll(&w);
     }
     wait_ends(s, yk_now_ns());
-    return st ? st : check_left(s);
+    return st ? st : check_workers_remain(s);
 }
 
 /* ---- state ---- */

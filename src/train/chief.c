@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct chief chief;
 
-/* How the steps of a job are checked. */
+/* What the chief does after each step, for one kind of job. */
 typedef struct {
     yk_status (*check)(chief *c); /* after a step: whether anything is due */
     bool exact;                   /* what is due happens after exactly this step, on all servers */

@@ -36,7 +36,7 @@ static const char *keys_text(const yk__trainer *t, placements at)
 
 static void print_processes(const yk__trainer *t)
 {
-    char losses[256];
+    char lost[256];
     const yk_plan *p = t->plan;
     const placements at = placements_of(t);
     const char *library = yk_comm_library(t->cluster.comm), *keys = keys_text(t, at),
@@ -64,8 +64,8 @@ static void print_processes(const yk__trainer *t)
                 at.served ? "some of the keyed parameters" : "the keyed parameters");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
-    yk_plan_losses_text(t->config, p, losses);
-    yk_note("%s", losses);
+    yk_plan_lost_process_text(t->config, p, lost);
+    yk_note("%s", lost);
 }
 
 static void print_data(const yk__trainer *t)

@@ -15,8 +15,9 @@
  *
  * A short run favors large rates. The longer a run, the less of its loss is the initial error, which decreases faster at a large
  * rate, and the more is noise, which is smaller at a small rate. So most steps are those of the last round, and in all rounds, the rate
- * with the smallest loss does not win if one nearer to the default is nearly as good. Steps whose size does not depend on that of the
- * gradients (adam) go as far in the whole run as larger ones in the search: what a large rate gained, the default may reach later.
+ * with the smallest loss does not win if one nearer to the default is nearly as good. If the step size does not
+ * depend on the gradient (adam), many small steps in the whole run cover the same distance as fewer large ones in the search, so the
+ * default may catch up with a larger rate.
  */
 #include "train/setup.h"
 
@@ -294,9 +295,9 @@ static int winner(const search *s)
     return chosen;
 }
 
-/* The rate for the whole run: the smallest one from the default on that goes as far in it as the winner did in the search, if the sizes
- * of all steps that are searched follow from the rates. */
-static int for_the_run(const search *s, int won)
+/* If the step size of every searched group depends only on its rate: lowers a winner above the default to the smallest rate, not below
+ * the default, that covers the same distance in the whole run as the winner did in the search. */
+static int rate_for_whole_run(const search *s, int won)
 {
     const yk__trainer *t = s->t;
     const double enough = factors[won] * (double)s->from / (double)s->run_steps;
@@ -319,7 +320,7 @@ static void halve(search *s)
     const bool first = !out->rounds;
     const int best = best_of(s), won = winner(s), side = best > DEFAULT ? -1 : 1, half = first ? 4 : 2;
     int kept = 0;
-    out->chosen = for_the_run(s, won);
+    out->chosen = rate_for_whole_run(s, won);
     out->steps[out->rounds] = s->to;
     for (int i = 0; i < s->n; i++) {
         const int k = s->active[i], from = (k - best) * side;

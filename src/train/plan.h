@@ -61,7 +61,7 @@ double yk_plan_steps_each(const yk_plan *p, uint64_t steps); /* of one worker, i
 
 void yk_plan_mode_text(const yk_plan *p, char out[static 64]); /* "synchronous" */
 /* What happens to the job if a process is lost. */
-void yk_plan_losses_text(const yk_config *c, const yk_plan *p, char out[static 256]);
+void yk_plan_lost_process_text(const yk_config *c, const yk_plan *p, char out[static 256]);
 /* How parameters or gradients are exchanged: the end of a sentence that describes the processes. */
 const char *yk_plan_exchange_text(const yk_plan *p, bool shared_memory);
 

@@ -29,7 +29,7 @@ const char *yk_plan_join_obstacle(const yk_config *c, const yk_plan *p)
                                                    : NULL;
 }
 
-void yk_plan_losses_text(const yk_config *c, const yk_plan *p, char out[static 256])
+void yk_plan_lost_process_text(const yk_config *c, const yk_plan *p, char out[static 256])
 {
     const char *obstacle = p->joinable ? yk_plan_join_obstacle(c, p) : NULL;
     if (p->placement != YK_PLACEMENT_SERVERS)

@@ -40,7 +40,7 @@ static const char *obstacle_of(const yk__trainer *t, const yk_best *best)
 static yk_status check_best(const yk__trainer *t, yk_best *best)
 {
     const char *run_dir = t->result->run_dir, *obstacle = best->step ? obstacle_of(t, best) : NULL;
-    if (!obstacle) /* the run may have ended before it did so */
+    if (!obstacle) /* the run may have ended before it wrote checkpoints/best */
         return best->step ? yk__checkpoint_name_best(run_dir, best->step) : YK_OK;
     yk_warn("%s: the checkpoint of the best model, step-%llu, %s: the best of the later models is selected",
             run_dir, (unsigned long long)best->step, obstacle);
