@@ -48,6 +48,16 @@ a, b = (json.loads(open(f).read().splitlines()[-1])["lr_search"]["trials"] for f
 assert a == b, (a, b)'
 }
 
+@test "adam keeps its default if a larger rate is only further in a short search" {
+    taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')" "$YOKE" train --model logreg --epochs 5 --optimizer adam --lr auto \
+        --data 'synth:ctr?features=20000&nnz=20&examples=60000&test=5000' --json --quiet --out none >found
+    python3 - <<'PY'
+import json
+s = json.loads(open("found").read().splitlines()[-1])
+assert min(s["lr_search"]["trials"], key=lambda t: t["validation_loss"] or 1e9)["lr"] > 0.001 == s["lr"], s["lr_search"]
+PY
+}
+
 @test "a job searches once, and all of its processes use the rate" {
     small
     for servers in 0 1; do

@@ -122,8 +122,8 @@ static void release(snapshot *s)
     yk_free(s->at.cursor);
 }
 
-/* Of the server. Examples whose gradients arrived too late count as used in their epoch, too. */
-static yk_server_state state_of(yk__trainer *t)
+/* Also sets t->late_examples: examples whose gradients arrived too late count as used in their epoch, too. */
+static yk_server_state read_server_state(yk__trainer *t)
 {
     yk_server_state s;
     yk_server_state_of(t->cluster.server, &s);
@@ -156,7 +156,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
-    const yk_server_state state = state_of(t);
+    const yk_server_state state = read_server_state(t);
     *s = (snapshot){.taken = true, .due = due, .at = yk__progress_now(t)};
     s->due.save &= t->result->run_dir != NULL;
     s->repeated = due.eval && t->step == t->schedule.eval.last;
@@ -315,7 +315,7 @@ static yk_status check_round(chief *c)
 static yk_status check_round_and_epoch(chief *c)
 {
     const uint64_t before = c->t->epoch;
-    state_of(c->t);
+    read_server_state(c->t);
     c->t->epoch = epoch_of(c);
     yk_status st = check_step(c, false);
     return !st && c->t->epoch > before ? check_step(c, true) : st;
@@ -455,7 +455,7 @@ static yk_status end_chief(chief *c)
 {
     yk__trainer *t = c->t;
     const bool common = t->plan->common_epochs; /* epoch_over() ends them */
-    const yk_server_state state = state_of(t);
+    const yk_server_state state = read_server_state(t);
     if (!common)
         t->epoch = epoch_of(c);
     if (!common && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
