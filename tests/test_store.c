@@ -91,13 +91,39 @@ static yk_status train_worker(void *context, int me)
     return st;
 }
 
+static struct {
+    char spec[64];
+    yk_dataset d;
+} opened[8];
+static size_t nopened;
+
+/* Opens each dataset once: most of the time would go into generating them. */
+static yk_dataset *dataset(const char *spec)
+{
+    size_t i = 0;
+    while (i < nopened && strcmp(opened[i].spec, spec) != 0)
+        i++;
+    if (i == nopened) {
+        assert_true(nopened++ < sizeof opened / sizeof *opened && strlen(spec) < sizeof opened[i].spec);
+        strcpy(opened[i].spec, spec);
+        assert_int_equal(yk_dataset_open(spec, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &opened[i].d), YK_OK);
+    }
+    return &opened[i].d;
+}
+
+static int end_tests(void **state)
+{
+    while (nopened > 0)
+        yk_dataset_fini(&opened[--nopened].d);
+    return remove_test_directory(state);
+}
+
 /* Trains and returns the weights, which the caller frees. */
 static float *train(const train_config *how, size_t *n_out)
 {
-    yk_dataset d;
+    yk_dataset *d = dataset(how->data);
     train_job k = {.how = how};
-    assert_int_equal(yk_dataset_open(how->data, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d), YK_OK);
-    yk_model_shape shape = {.kind = d.kind, .dim = d.dim, .classes = d.classes, .bias = true};
+    yk_model_shape shape = {.kind = d->kind, .dim = d->dim, .classes = d->classes, .bias = true};
     assert_int_equal(yk_model_create(how->model, &shape, &k.model), YK_OK);
     assert_int_equal(yk_team_create(how->workers, &k.team), YK_OK);
     yk_local_config store = {
@@ -114,20 +140,19 @@ static float *train(const train_config *how, size_t *n_out)
                          .steps = UINT64_MAX,
                          .rounds = how->staleness == 0};
     assert_int_equal(yk_local_create(&store, &k.store), YK_OK);
-    assert_int_equal(yk_feed_create(&d, &plan, &k.feed), YK_OK);
+    assert_int_equal(yk_feed_create(d, &plan, &k.feed), YK_OK);
     k.weights = yk_alloc(k.model->nparams, sizeof *k.weights, "a test");
     assert_non_null(k.weights);
     assert_int_equal(yk_team_run(k.team, train_worker, &k), YK_OK);
     uint64_t examples = 0;
     for (int i = 0; i < how->workers; i++)
         examples += k.examples[i];
-    assert_int_equal(examples, d.examples * how->epochs);
+    assert_int_equal(examples, d->examples * how->epochs);
     *n_out = k.model->nparams;
     yk_feed_free(k.feed);
     yk_local_free(k.store);
     yk_team_free(k.team);
     yk_model_free(k.model);
-    yk_dataset_fini(&d);
     return k.weights;
 }
 
@@ -190,7 +215,6 @@ static void workers_equal_a_larger_batch(void **state)
 /* The definition of sgd with l1 and l2 in double precision: every step changes every weight. For logreg, with one worker. */
 static float *train_by_definition(const train_config *how, size_t n)
 {
-    yk_dataset d;
     yk_feed *feed;
     const yk_feed_plan plan = {.workers = 1,
                                .batch = how->batch,
@@ -198,8 +222,7 @@ static float *train_by_definition(const train_config *how, size_t n)
                                .epochs = how->epochs,
                                .steps = UINT64_MAX,
                                .rounds = true};
-    assert_int_equal(yk_dataset_open(how->data, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d), YK_OK);
-    assert_int_equal(yk_feed_create(&d, &plan, &feed), YK_OK);
+    assert_int_equal(yk_feed_create(dataset(how->data), &plan, &feed), YK_OK);
     double *w = calloc(n, sizeof *w), *g = calloc(n, sizeof *g);
     assert_true(w && g);
     for (uint64_t epoch = 0; epoch < how->epochs;) {
@@ -233,7 +256,6 @@ static float *train_by_definition(const train_config *how, size_t n)
     free(w);
     free(g);
     yk_feed_free(feed);
-    yk_dataset_fini(&d);
     return out;
 }
 
@@ -668,5 +690,5 @@ int main(void)
         cmocka_unit_test(copies_lose_nothing),
         cmocka_unit_test(every_rule_asynchronously),
     };
-    return cmocka_run_group_tests_name("store", tests, make_test_directory, remove_test_directory);
+    return cmocka_run_group_tests_name("store", tests, make_test_directory, end_tests);
 }

@@ -287,11 +287,14 @@ static yk_status calibrate(generator *c)
     const double spread = spread_of(linear), pair_spread = spread_of(pairs);
     c->gain = spread > 0.0 ? LOGIT_SPREAD / spread : 0.0;
     c->pair_gain = pair_spread > 0.0 ? c->interactions * LOGIT_SPREAD / pair_spread : 0.0;
+    double *odds_against = linear; /* of each row without a bias: exp(-logit) */
+    for (int i = 0; i < SAMPLE; i++)
+        odds_against[i] = yk__exact_exp(-logit_of(c, (score){linear[i], pairs[i]}));
     double low = -40.0 - mean * c->gain, high = 40.0 - mean * c->gain;
     for (int k = 0; k < 40; k++) {
-        double mid = (low + high) / 2.0, share = 0.0;
+        double mid = (low + high) / 2.0, share = 0.0, factor = yk__exact_exp(-mid);
         for (int i = 0; i < SAMPLE; i++)
-            share += sigmoid(logit_of(c, (score){linear[i], pairs[i]}) + mid);
+            share += 1.0 / (1.0 + odds_against[i] * factor);
         *(share < c->positives * SAMPLE ? &low : &high) = mid;
     }
     c->bias = (low + high) / 2.0;
