@@ -95,11 +95,12 @@ same_model() { # RUN RUN
     start_ranks 3 "$variables" $digits --out one
     finish_ranks 60
     expect 0
-    start_ranks 2 "$variables" $digits --out two
+    local patient="$digits --deadline 100" # rank 2 comes after the strangers
+    start_ranks 2 "$variables" $patient --out two
     python3 "$BATS_TEST_DIRNAME/strangers.py" "${YK_STRANGERS:-400}" >made
     python3 "$BATS_TEST_DIRNAME/strangers.py" 100000 >later 3>&- &
     local strangers=$!
-    env ${variables//RANK_/2} "$YOKE" $digits --out two >out.2 2>err.2 3>&- 4>&- &
+    env ${variables//RANK_/2} "$YOKE" $patient --out two >out.2 2>err.2 3>&- 4>&- &
     ranks="$ranks $!"
     finish_ranks 60
     expect 0
