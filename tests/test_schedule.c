@@ -34,7 +34,7 @@ typedef struct {
 static run *make_run(uint64_t steps, uint64_t epochs)
 {
     static run r;
-    r = (run){.plan = {.common_epochs = true,
+    r = (run){.plan = {.lockstep = true,
                        .workers = 1,
                        .batch = 1,
                        .gradients_per_step = 1,

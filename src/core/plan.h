@@ -47,8 +47,9 @@ typedef struct {
     uint64_t staleness; /* the smallest bound of any group; YK_ASYNC: none */
     const char *mode;   /* "sync" or "async" */
     bool synchronous;   /* a bound of 0, with or without a quorum */
-    bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
-    int quorum;         /* processes whose gradients form a step; 0: all workers */
+    /* Synchronous without a quorum: all workers take the same steps, on fixed shares of the data, and end an epoch together. */
+    bool lockstep;
+    int quorum; /* processes whose gradients form a step; 0: all workers */
     /* Asynchronous, keyed parameters on shards: batches that a worker trains on with one copy (store/shards.h); 0: no copies. */
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
@@ -104,7 +105,6 @@ typedef struct {
     yk_cursor_kind cursor_kind;
     bool
         leases; /* the chief assigns examples to workers while they train; otherwise they have fixed shares */
-    bool common_epochs; /* all workers take the same steps, and end an epoch together */
     uint64_t
         chunk_rows; /* neighboring examples that shuffling keeps together (data/feed.h); 0: the default */
 

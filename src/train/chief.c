@@ -110,7 +110,7 @@ static yk_status make_cursor(chief *c, yk_progress_state *p)
         return YK_ESYSTEM;
     if (kind == YK_CURSOR_STREAM)
         yk_streams_save(&t->cluster.streams, p->cursor, (size_t)t->config->shuffle_mb << 20,
-                        t->plan->common_epochs ? t->epoch : 0);
+                        t->plan->lockstep ? t->epoch : 0);
     else
         memcpy(p->cursor, fixed, sizeof fixed);
     return YK_OK;
@@ -357,7 +357,7 @@ static const step_kind *kind_of(const yk_plan *p)
 {
     static const step_kind rounds = {check_round, true}, some = {check_round_and_epoch, true},
                            separate = {check_separate, false};
-    return p->common_epochs ? &rounds : p->quorum ? &some : &separate;
+    return p->lockstep ? &rounds : p->quorum ? &some : &separate;
 }
 
 static yk_status epoch_over(void *context)
@@ -454,7 +454,7 @@ static yk_status drive_workers(chief *c)
 static yk_status end_chief(chief *c)
 {
     yk__trainer *t = c->t;
-    const bool common = t->plan->common_epochs; /* epoch_over() ends them */
+    const bool common = t->plan->lockstep; /* epoch_over() ends them */
     const yk_server_state state = read_server_state(t);
     if (!common)
         t->epoch = epoch_of(c);

@@ -375,7 +375,7 @@ yk_status yk__make_feed(yk__trainer *t)
                                .epochs = t->plan->epochs,
                                .steps = leased ? UINT64_MAX : t->plan->steps,
                                .in_order = t->config->no_shuffle,
-                               .rounds = t->plan->common_epochs,
+                               .rounds = t->plan->lockstep,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
                                .chunk_rows = (size_t)t->plan->chunk_rows,
                                .keymap = t->remap,

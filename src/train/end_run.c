@@ -50,7 +50,7 @@ static void summarize(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = yk__progress_now(t).examples;
-    r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->plan->common_epochs;
+    r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->plan->lockstep;
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source ? t->train.source->bad : 0; /* a server may have none */
     if (t->plan->alone)
@@ -246,7 +246,7 @@ static void save_failure(yk__trainer *t)
 {
     yk_result *r = t->result;
     const bool chief = t->cluster.rank == 0;
-    const bool counts = t->cluster.shards && !t->plan->serves && t->plan->common_epochs;
+    const bool counts = t->cluster.shards && !t->plan->serves && t->plan->lockstep;
     const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0,
                    own = counts ? t->step + steps_here(t) : t->step; /* since the last barrier, too */
     summarize(t);

@@ -46,8 +46,7 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
             (unsigned long long)step, what, value, (long long)t->data_check.large.column,
             t->data_check.large.size);
     /* no update was applied; other asynchronous workers may have applied one that this worker did not count */
-    if (step == t->result->resumed_from &&
-        (t->plan->common_epochs || t->plan->workers == 1 || t->config->init))
+    if (step == t->result->resumed_from && (t->plan->lockstep || t->plan->workers == 1 || t->config->init))
         return yk_fail(YK_EDIVERGED,
                        "%s is %g before the first update, so the initial parameters are too large: use a "
                        "smaller --init or --init-bias, or another --warm-start",

@@ -176,7 +176,7 @@ static yk_status train_worker(void *trainer, int me)
                   .done = start->step,
                   .epoch = start->epoch,
                   .seen = start->examples};
-    yk_phases_begin(w.state->phases, t->plan->common_epochs ? t->plan->workers : 1);
+    yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
     if (t->model->ops->network)
         yk_net_on_ready(t->model->ops->network(w.state->work), w.store->ops->ready ? on_ready : NULL, &w);
     yk_status st = train(&w);

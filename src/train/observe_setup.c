@@ -11,7 +11,7 @@ static void position(void *trainer, yk_run_position *out)
 {
     const yk__trainer *t = trainer;
     yk_phases_sample all = {.examples = t->trained_examples, .loss = t->trained_loss};
-    if (t->plan->alone && !t->plan->common_epochs) /* the workers take separate steps */
+    if (t->plan->alone && !t->plan->lockstep) /* the workers take separate steps */
         yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
                              .examples = t->resumed.examples + all.examples,

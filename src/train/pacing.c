@@ -240,7 +240,7 @@ static yk_status before_any(yk__loop *w, bool *entered_out)
 
 static yk_status after_for_chief(yk__loop *w, const yk_step_result *r)
 {
-    if (w->t->plan->common_epochs)
+    if (w->t->plan->lockstep)
         count_round(w, r);
     return finish_if(w, r->over);
 }
@@ -252,5 +252,5 @@ const yk__pacing *yk__pacing_of(const yk_plan *plan)
     static const yk__pacing rounds = {begin_at_barrier, before_round, max_burst_of_round, after_round},
                             steps = {begin_steps, before_step, max_burst_of_steps, after_step},
                             for_chief = {begin_for_chief, before_any, NULL, after_for_chief};
-    return !plan->whole ? &for_chief : plan->common_epochs ? &rounds : &steps;
+    return !plan->whole ? &for_chief : plan->lockstep ? &rounds : &steps;
 }

@@ -409,7 +409,7 @@ yk_status yk_plan_make(const yk_config *c, const yk_model_description *model, co
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
     p.synchronous = p.staleness == 0;
     p.mode = p.synchronous ? "sync" : "async";
-    p.lockstep = p.common_epochs = p.synchronous && !p.quorum;
+    p.lockstep = p.synchronous && !p.quorum;
     p.placement = placement_of(&in, &p);
     p.replicates = processes != 1 && yk__plan_servers_of(c).replicates;
     p.survives_loss = !p.lockstep && p.placement == YK_PLACEMENT_SERVERS;

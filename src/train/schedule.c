@@ -111,7 +111,7 @@ bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch)
 
 bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch)
 {
-    return s->stopped || step >= s->plan->steps || (s->plan->common_epochs && epoch >= s->plan->epochs);
+    return s->stopped || step >= s->plan->steps || (s->plan->lockstep && epoch >= s->plan->epochs);
 }
 
 void yk__evaluated(yk__schedule *s, uint64_t step)
