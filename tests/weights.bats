@@ -4,12 +4,13 @@
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
-# 60 rows of 3 classes or 2, with 5 numbers each. w.*: with a weight of 0 to 3; d.*: each row as often as its weight says (138 rows).
+# 60 rows of 3 classes or 2, with 5 numbers each. w.*: with a weight of 0 to 3; d.*: each row as often as its weight says (90 rows).
 tables() {
     python3 - <<'END'
 import random
 random.seed(5)
-rows = [(i % 3, i // 3 % 4, [round(random.gauss((i % 3) * (j - 2), 1), 3) for j in range(5)]) for i in range(60)]
+weight = [[0, 1, 2, 2], [0, 1, 2, 3], [1, 1, 2, 3]]
+rows = [(i % 3, weight[i % 3][i // 3 % 4], [round(random.gauss((i % 3) * (j - 2), 1), 3) for j in range(5)]) for i in range(60)]
 for name, classes in ("two", 2), ("three", 3):
     with open(f"w.{name}.csv", "w") as w, open(f"d.{name}.csv", "w") as d, open(f"w.{name}.svm", "w") as s, open(f"d.{name}.svm", "w") as t:
         print("label,importance,a,b,c,d,e", file=w)
@@ -30,7 +31,7 @@ wide="--epochs 6 $same"
 
 @test "a row of weight 2 equals the row twice: formats and models" {
     tables
-    for one in "logreg|svm|two|" "logreg|svm|two|--optimizer adagrad" "fm:4|svm|two|" "logreg|csv|two|" "softmax|csv|three|--l2 0.01" \
+    for one in "logreg|svm|two|" "logreg|svm|two|--optimizer adagrad" "fm:4|svm|two|" "logreg|csv|two|" "softmax|csv|three|--l2 0.01 --class-weight balanced" \
         "linear + (embed 3, dense 4, tanh, dense 1)|svm|two|" "dense 6, tanh, dense 3|csv|three|--optimizer momentum"; do
         IFS='|' read -r model format name options <<<"$one"
         weight=1

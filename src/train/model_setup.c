@@ -115,7 +115,7 @@ static yk_status fields_of(const yk__trainer *t, uint32_t *out)
 
 /* ---- --class-weight */
 
-/* The same as scikit-learn's: the number of rows / (the number of classes * the rows of a class). */
+/* As in scikit-learn: the weight of all rows / (the number of classes * the weight of the rows of a class). */
 static yk_status balance(yk__trainer *t)
 {
     const yk_rows *rows = t->train.rows;
@@ -124,13 +124,16 @@ static yk_status balance(yk__trainer *t)
         return yk_fail(YK_EUSAGE,
                        "--class-weight balanced needs data in memory (--stream never); for a stream, "
                        "give the weights: --class-weight 0=1,1=5");
+    double all = 0.0, *of_class = yk_alloc(classes, sizeof *of_class, "class weights");
+    if (!of_class)
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < rows->n; i++) {
+        of_class[rows->label[i]] += (double)yk_rows_weight(rows, i);
+        all += (double)yk_rows_weight(rows, i);
+    }
     for (uint32_t k = 0; k < classes; k++)
-        t->class_weight[k] = 0.0f;
-    for (size_t i = 0; i < rows->n; i++)
-        t->class_weight[rows->label[i]] += 1.0f;
-    for (uint32_t k = 0; k < classes; k++)
-        t->class_weight[k] =
-            (float)((double)rows->n / ((double)classes * fmax(1.0, (double)t->class_weight[k])));
+        t->class_weight[k] = of_class[k] > 0.0 ? (float)(all / ((double)classes * of_class[k])) : 0.0f;
+    yk_free(of_class);
     return YK_OK;
 }
 
