@@ -99,7 +99,7 @@ PY
     holds "$(field steps) == 1440 and $(field lr) > 0.1"
     for few in "$clicks --steps=5" "synth:ctr?features=5000000&nnz=10&examples=1000 --epochs=60"; do
         try train --model logreg --data $few --lr auto --json --out none
-        expect 0 'too short, or its model too large, for a search'
+        expect 0 'too short, its data too small, or its model too large, for a search'
         [ "$(field lr)" = 0.1 ]
     done
 }

@@ -168,8 +168,14 @@ END
     expect 0
     [ "$(field examples) $(field best_step) $(field validation_loss)" = "$rows null null" ]
     [ ! -e run-3/checkpoints/best ]
-    try train $common --data train.libsvm --validation last.libsvm --monitor auc --patience 1 --out run-4
-    expect 0
+    try train ${common/--quiet/} --data train.libsvm --validation last.libsvm --monitor pr_auc --patience 1 --out run-4
+    expect 0 ", PR-AUC 0."
+    python3 -c 'import json
+shown = {e["step"]: e["monitored"] for e in map(json.loads, open("run-4/metrics.jsonl")) if e["kind"] == "eval"}
+end = json.load(open("run-4/summary.json"))
+assert (end["monitor"], end["best_value"]) == ("pr_auc", max(shown.values())) and shown[end["best_step"]] == end["best_value"]'
+    try train $common --data train.libsvm --validation last.libsvm --warm-start run-4 --lr 50 --out worse
+    expect 0 "the model before the first step was better than the best one after it: validation loss"
     try train $common --out run-4 --resume --validation none --epochs 5
     expect 0
     [ ! -e run-4/checkpoints/best ]

@@ -39,7 +39,8 @@ static void show_classes(yk_text *t, const yk_eval_metrics *m, const yk_schema *
 {
     char number[24];
     yk_text rows = {0};
-    yk_text_add(&rows, "\nclass\texamples\tprecision\trecall\tF1\n");
+    yk_text_print(&rows, "\nclass\t%s\tprecision\trecall\tF1\n",
+                  m->weight == (double)m->examples ? "examples" : "weight");
     for (size_t c = 0; c < m->classes; c++) {
         const yk_class_metrics *one = &m->of_class[c];
         yk_text_print(&rows, "%.40s\t%.10g", class_name(s, c, number), one->weight);

@@ -5,6 +5,7 @@
 #include "train/summary.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static void print_verdict(yk_text *t, const yk_verdict *v)
 {
@@ -108,6 +109,8 @@ static void print_selection(yk_text *t, const yk_result *r)
                   b->validation.loss);
     print_known(t, ", accuracy %.2f %%", 100.0 * b->validation.accuracy);
     print_known(t, ", AUC %.4f", b->validation.auc);
+    if (strcmp(b->monitor, "loss") && strcmp(b->monitor, "accuracy") && strcmp(b->monitor, "auc"))
+        yk_text_print(t, ", %s %.4f", yk_metric_find(b->monitor)->title, b->best);
     yk_text_print(t, "\nlast step      validation loss %.5f", r->validation.loss);
     if (r->tested) {
         yk_text_print(t, ", test loss %.5f", r->last_test.loss);

@@ -168,6 +168,8 @@ static yk_status write_evaluation(yk_observer *o, const yk_evaluation *e, bool l
     for (int k = YK__TRAIN_LOSS; k < YK__METRICS; k++)
         if (k == YK__TRAIN_LOSS || (k < YK__VALIDATION_LOSS ? e->tested : e->validated))
             yk_json_real(&m->line, yk_metric_names[k], yk__metrics_of(e)[k]);
+    if (e->monitor)
+        yk_json_real(&m->line, "monitored", e->monitored);
     const yk_status st = yk__tensorboard_evaluated(o, e, late), written = write_line(m, true);
     return st ? st : written;
 }
@@ -351,6 +353,10 @@ static void evaluation_text(const yk_evaluation *e, int drop, yk_text *out)
     if (e->validated) {
         yk_text_print(out, "%svalidation loss %.4f", between, m->validation_loss);
         between = ", ";
+        if (e->monitor && strcmp(e->monitor, "accuracy") == 0)
+            yk_text_print(out, ", accuracy %.2f %%", 100.0 * e->monitored);
+        else if (e->monitor)
+            yk_text_print(out, ", %s %.4f", e->monitor, e->monitored);
     }
     if (e->tested)
         yk_text_print(out, "%stest loss %.4f", between, m->test_loss);

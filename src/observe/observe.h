@@ -153,7 +153,10 @@ extern const char *const yk_metric_names[];
 /* An evaluation, also as a point of the curves. A number that is not known is NaN. */
 typedef struct {
     yoke_metrics m;
-    bool tested, validated;   /* there is a test set; a validation set */
+    bool tested, validated; /* there is a test set; a validation set */
+    const char *
+        monitor; /* the title of --monitor, and its value on the validation set; NULL: not known, or the loss */
+    double monitored;
     uint64_t steps, examples; /* over which the training loss is averaged; set by the observer */
 } yk_evaluation;
 
@@ -208,6 +211,9 @@ typedef struct {
     bool regularized; /* --l1 or --l2 */
     bool adaptive;    /* the optimizer adapts the learning rate of each parameter */
     uint64_t bad_records;
+    const char *
+        selection; /* the title of --monitor, if the best model is worse than the one before the first step; else NULL */
+    double start, best; /* its values for these */
     yk_data_check data; /* zeros: not checked */
 } yk_outcome;
 

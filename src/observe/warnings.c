@@ -532,6 +532,12 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
         check_scales(r, w);
     check_labels(r, reversed, w);
     check_data(r, w);
+    if (r->selection)
+        warn(w, YK_WARNING_LOSS_ROSE,
+             "the model before the first step was better than the best one after it: validation %s %.4g, and "
+             "then %.4g; "
+             "use a smaller --lr",
+             r->selection, r->start, r->best);
     if (r->bad_records)
         warn(w, YK_WARNING_BAD_RECORDS, "%llu bad record%s skipped", (unsigned long long)r->bad_records,
              r->bad_records == 1 ? " was" : "s were");

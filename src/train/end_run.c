@@ -184,8 +184,9 @@ static void print_end(const yk__trainer *t)
         yk_note("stopped early: no improvement for %llu evaluation%s; best at step %llu",
                 (unsigned long long)r->waited, yk_plural(r->waited), (unsigned long long)r->selected.step);
     if (was_done(t))
-        yk_note("nothing left to do: the run already has %llu step%s; raise --epochs or --steps to continue",
-                (unsigned long long)t->step, yk_plural(t->step));
+        yk_note("nothing left to do: the run already has %llu step%s; raise %s to continue",
+                (unsigned long long)t->step, yk_plural(t->step),
+                yk__selection_is_over(&t->selection) ? "--patience" : "--epochs or --steps");
     if (r->interrupted && r->run_dir)
         yk_note("stopped at step %llu, saved in %s; continue with: yoke train --out %s --resume",
                 (unsigned long long)r->steps, r->checkpoint, r->run_dir);

@@ -486,9 +486,9 @@ static void print_search(const yk__trainer *t)
     const yk_lr_search *s = &t->result->search;
     yk_text line = {0};
     if (!s->rounds) {
-        yk_note(
-            "--lr auto: the run is too short, or its model too large, for a search: the default, %g, is used",
-            s->lr[DEFAULT]);
+        yk_note("--lr auto: the run is too short, its data too small, or its model too large, for a search: "
+                "the default, %g, is used",
+                s->lr[DEFAULT]);
         return;
     }
     for (int k = 0; k < s->rounds; k++)

@@ -161,6 +161,9 @@ void yk__report_last(yk__trainer *t)
 static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state *at)
 {
     const yk_result *r = t->result;
+    const yk__selection *c = &t->selection;
+    const bool monitored =
+        r->validated && strcmp(c->monitor->name, "loss") && (!at->step || at->step != c->resumed);
     const yk_score *s = r->tested ? &r->test : &yk_score_unknown,
                    *v = r->validated ? &r->validation : &yk_score_unknown;
     const yk_run_position position = {.examples = at->examples,
@@ -179,7 +182,9 @@ static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state
                                  .validation_accuracy = v->accuracy,
                                  .validation_auc = v->auc},
                            .tested = r->tested,
-                           .validated = r->validated};
+                           .validated = r->validated,
+                           .monitor = monitored ? c->monitor->title : NULL,
+                           .monitored = c->best.value};
 }
 
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
@@ -222,6 +227,9 @@ void yk__add_warnings(yk__trainer *t)
     const yk__largest_lr lr = yk__largest_lr_of(t);
     size_t points;
     const yk_evaluation *curve = yk_observer_curve(t->observer, &points);
+    const yk__selection *s = &t->selection;
+    const bool worse =
+        r->selected.step && s->monitor->sign * (s->start - s->best.best) > 0.0; /* start may be NaN */
     const yk_outcome outcome = {.last = evaluation_of(t, &at),
                                 .point = curve,
                                 .points = points,
@@ -239,6 +247,9 @@ void yk__add_warnings(yk__trainer *t)
                                 .adaptive = is_adaptive(t),
                                 .asynchronous = r->plan.staleness != 0,
                                 .bad_records = r->bad_records,
+                                .selection = worse ? s->monitor->title : NULL,
+                                .start = s->start,
+                                .best = s->best.best,
                                 .data = t->data_check};
     yk_observation_warn(&outcome, &r->observation);
 }

@@ -16,6 +16,7 @@ yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t clas
 {
     yk_status st = yk__monitor_find(c, &s->monitor);
     s->validation = c->validation;
+    s->start = (double)NAN;
     s->min_delta = fmax(c->min_delta, 0.0); /* negative: not given */
     s->patience = (uint64_t)c->patience;
     s->lr_patience = yk_config_monitors(c) ? (uint64_t)c->lr_patience : 0;
@@ -75,8 +76,10 @@ yk_status yk__select(yk__selection *s, const yk_tally *tally, uint64_t step, boo
                        "--monitor %s is not defined for the validation examples: all have the same class, or "
                        "--loss is not the log loss; use other validation data, or --monitor loss",
                        s->monitor->name);
-    if (!step)
+    if (!step) {
+        s->start = b->value;
         return YK_OK;
+    }
     /* the last step of an asynchronous job may be evaluated again, with gradients that arrived later: its checkpoint is replaced */
     b->improved = first || step == b->step || gain(s, b->value, b->best) > 0.0;
     if (first)

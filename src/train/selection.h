@@ -12,7 +12,7 @@
  *     yk__selection_fini(&s);
  *
  * The best model has the best monitored value of all evaluations; of equal values, the earliest. The model before the first step
- * is not selected. An evaluation is an improvement if its value is better than `mark` by more than --min-delta; it is then the new
+ * is not selected; a warning says if it was better. An evaluation is an improvement if its value is better than `mark` by more than --min-delta; it is then the new
  * mark, so improvements that are smaller than --min-delta add up. Patience counts the evaluations since the last improvement. With
  * --lr-schedule plateau, the learning rate is reduced after --lr-patience evaluations without improvement or reduction.
  *
@@ -51,6 +51,7 @@ typedef struct {
     uint64_t patience;    /* 0: never stop */
     uint64_t lr_patience; /* 0: learning rates do not depend on the value */
     yk_best best;
+    double start;      /* the monitored value before the first step; NaN: not known */
     uint64_t resumed;  /* a step that was evaluated before it was saved, so `best` includes it; 0: none */
     yk_tally tested;   /* of the test set and the best model; 0 examples: not known */
     float *parameters; /* of the best model, for a caller without a run directory; else NULL */

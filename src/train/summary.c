@@ -88,6 +88,8 @@ static void add_selection(yk_json *j, const yk_result *r)
                    *last = r->validated ? &r->validation : unknown,
                    *test = known && r->tested ? &r->last_test : unknown;
     yk_json_int_or_null(j, "best_step", known, r->selected.step);
+    yk_json_text(j, "monitor", known ? r->selected.monitor : NULL);
+    yk_json_real(j, "best_value", known ? r->selected.best : (double)NAN);
     YK_JSON_REALS(j, {"validation_loss", v->loss}, {"validation_accuracy", v->accuracy},
                   {"validation_auc", v->auc}, {"last_validation_loss", last->loss},
                   {"last_test_loss", test->loss}, {"last_test_accuracy", test->accuracy},
