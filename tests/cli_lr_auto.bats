@@ -49,7 +49,7 @@ assert a == b, (a, b)'
 }
 
 @test "adam keeps its default if a larger rate is only further in a short search" {
-    taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')" "$YOKE" train --model logreg --epochs 5 --optimizer adam --lr auto \
+    taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')" "$YOKE" train --model logreg --epochs 7 --optimizer adam --lr auto \
         --data 'synth:ctr?features=20000&nnz=20&examples=60000&test=5000' --json --quiet --out none >found
     python3 - <<'PY'
 import json

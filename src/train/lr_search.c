@@ -41,7 +41,7 @@ static const double factors[CANDIDATES] = {0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0,
 
 #define MAX_SECONDS 30.0
 #define MAX_SHARE   0.1  /* of the time of the run */
-#define PLANNED     0.75 /* of both: rows are read for the first time, and cores share memory */
+#define PLANNED     0.7  /* of both: rows are read for the first time, and cores share memory */
 #define MAX_MEMORY  0.25 /* of the available memory */
 #define SMALL       0.05 /* of the loss of the untrained model */
 
@@ -358,10 +358,10 @@ static yk_status read_rows(search *s)
     return st;
 }
 
-/* Holds rows back: a 24th of the examples of a lane, so that evaluations take about a fifth of the time. */
+/* Holds rows back: a 32nd of the examples of a lane, so that evaluations take at most two fifths of the time. */
 static void hold_back(search *s, double steps)
 {
-    const double wanted = fmin(steps * (double)s->batch / 24.0, (double)s->nrows / 5.0);
+    const double wanted = fmin(steps * (double)s->batch / 32.0, (double)s->nrows / 5.0);
     s->held = (size_t)fmin(wanted, MAX_HELD) / YK__EVAL_BATCH * YK__EVAL_BATCH;
     s->held_weight = 0.0;
     for (size_t i = 0; i < s->held; i++)
@@ -396,8 +396,8 @@ static double setup_steps(const search *s)
 /* Chooses the steps of the rounds, if a lane may train for this many. */
 static void plan_rounds(search *s, double steps)
 {
-    static const int trials[ROUNDS] = {CANDIDATES, 6, 2}; /* at most */
-    uint64_t parts = 0, evaluations = 0, before = 0, now = 1;
+    static const int trials[ROUNDS] = {CANDIDATES, 6, 2};     /* at most */
+    uint64_t parts = 1, evaluations = 1, before = 0, now = 1; /* 1: measure() */
     hold_back(s, steps);
     for (int k = 0; k < ROUNDS; k++) {
         parts += turns(s, trials[k]) * (now - before);
@@ -406,7 +406,7 @@ static void plan_rounds(search *s, double steps)
         now *= GROWTH;
     }
     steps -= setup_steps(s) * (double)(1 + turns(s, CANDIDATES));
-    steps -= 0.5 * (double)(evaluations * s->held) / (double)s->batch; /* a prediction: half of a gradient */
+    steps -= 0.7 * (double)(evaluations * s->held) / (double)s->batch; /* a prediction: 0.7 of a gradient */
     s->first = steps > 0.0 ? (uint64_t)steps / parts : 0;
     s->last = s->first * before;
 }
