@@ -55,8 +55,7 @@ def stream_of(x):
         except ImportError:
             stream = NumpyStream(x)
             return ctypes.addressof(stream.stream), stream
-        if not hasattr(x, "__arrow_c_stream__"):  # before pandas 2.2
-            x = pyarrow.Table.from_pandas(x, preserve_index=False)
+        x = pyarrow.Table.from_pandas(x, preserve_index=False)  # x.__arrow_c_stream__() has the index, as a column
     capsule = x.__arrow_c_stream__()
     return _pointer_of(capsule, b"arrow_array_stream"), capsule
 

@@ -124,6 +124,19 @@ def test_all_frames_and_files_give_the_same_model():
     same(weights((frame, "clicked"), model="fm:4"), weights((pl.from_pandas(frame), "clicked"), model="fm:4"))
 
 
+def test_an_index_is_no_feature():
+    frame = visits(rows=500)
+    want = weights((frame, "clicked"), {"bits": 12})
+    for index in (np.arange(7, 507), pd.Index(range(7, 507), name="key"), pd.MultiIndex.from_product([range(5), range(100)])):
+        indexed = frame.set_axis(index)
+        same(want, weights((indexed, "clicked"), {"bits": 12}))
+        assert list(yoke.LogisticRegression(epochs=1, lr=0.01).fit(indexed, "clicked").feature_names_in_) == list(frame.columns[:-1])
+    same(want, weights((pa.Table.from_pandas(indexed), "clicked"), {"bits": 12}))
+    with tempfile.TemporaryDirectory() as directory:
+        indexed.to_parquet(f"{directory}/a.parquet")
+        same(want, weights(f"parquet:{directory}/a.parquet?label=clicked&bits=12"))
+
+
 def test_large_tables():
     """Several threads read a table, and predict."""
     frame = visits(rows=50000)
