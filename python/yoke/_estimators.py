@@ -226,7 +226,7 @@ class _Estimator(BaseEstimator):
 
     def _framed_data(self, X, y, weights=None, first=True):
         """Data from a frame, its label y, and its weights, each an array or the name of a column. `first`: it determines the classes."""
-        name = y if isinstance(y, str) else getattr(y, "name", None)
+        name = y if isinstance(y, str) else _frames.label_name(X, y)
         values = _frames.column(X, y) if isinstance(y, str) else y
         given = {"fields": getattr(self, "fields", None), "table": self._table() if first else {}}
         if isinstance(weights, str):

@@ -47,6 +47,14 @@ def column(x, name):
         return np.asarray(found.to_pylist())
 
 
+def label_name(x, y):
+    """A name for the labels y of x. A column with this name is not a feature, so only one with the values of y may have it."""
+    name = str(getattr(y, "name", None) or "label")
+    while (found := column(x, name)) is not None and not np.array_equal(found, np.asarray(y)):
+        name += "_"
+    return name
+
+
 def stream_of(x):
     """The address of an ArrowArrayStream, and an object that must live as long as it is used."""
     if is_pandas(x):

@@ -204,7 +204,7 @@ def frame_as_data(x, y, split, table, fields, weights=None, numbers=False):
     if isinstance(weights, str):
         table["weight"], weights = weights, None
     if not isinstance(y, str):
-        return _native.Data(x, y, split, fields=fields, table=table, label=getattr(y, "name", None), weights=weights,
+        return _native.Data(x, y, split, fields=fields, table=table, label=_frames.label_name(x, y), weights=weights,
                             numbers=numbers and y is not None)
     table["label"] = y
     values = _frames.column(x, y) if split == _native.TRAIN and "classes" not in table and not numbers else None

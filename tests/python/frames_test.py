@@ -298,7 +298,12 @@ def test_labels():
         assert other.model_.evaluate(f"csv:{directory}/a.csv")["accuracy"] == other.score(X, labels)
         run = yoke.train("logreg", (named, "clicked"), table=table, **{**OPTIONS, "test": (named, "clicked")})
         assert abs(run.summary["test_accuracy"] - run.model.evaluate(named)["accuracy"]) < 1e-4
-    assert yoke.LogisticRegression(epochs=1, lr=0.01).fit(X.assign(clicked=0), y).n_features_in_ == 6  # y.name is the label
+    for column, features in ((y.astype(float), 6), (1 - y, 7)):  # the label under its own name, and another column with this name
+        for given in (X.assign(clicked=column), pl.from_pandas(X.assign(clicked=column))):
+            other = yoke.LogisticRegression(epochs=1, lr=0.01, table=table).fit(given, y)
+            assert other.n_features_in_ == features and abs(other.score(given, y) - other.model_.evaluate(given, y)["accuracy"]) < 1e-6
+            run = yoke.train("logreg", (given, y), table=table, **{**OPTIONS, "test": (given, y)})
+            assert run.model.schema["columns"][6]["role"] == ("label" if features == 6 else "numeric")
     three = yoke.SoftmaxRegression(epochs=3, lr=0.01).fit(X, np.digitize(X.price, [-0.5, 0.5]) * 5)
     assert list(three.classes_) == [0, 5, 10] and three.score(X, np.digitize(X.price, [-0.5, 0.5]) * 5) > 0.7
     raises("no column 'click'", lambda: want.fit(frame, "click"))
