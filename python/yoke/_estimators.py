@@ -272,8 +272,8 @@ class _Estimator(BaseEstimator):
         with _unchanged_on_failure(self):
             return self._fit(X, y, sample_weight, not (self.warm_start and hasattr(self, "model_")), self.epochs)
 
-    def _fit(self, X, y, sample_weight, first, epochs, keep_state=False):
-        """first: begin with a new model, otherwise with model_."""
+    def _fit(self, X, y, sample_weight, first, epochs, keep_state=2):
+        """first: begin with a new model, otherwise with model_. keep_state: see yoke_training in yoke.h."""
         framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
         if not first and self._framed and not framed:
             raise _native.UsageError("this estimator was fitted on a frame: pass a frame with the columns "
@@ -309,7 +309,7 @@ class _Estimator(BaseEstimator):
             raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
         if self.lr_schedule in ("cosine", "one-cycle", "plateau"):
             raise ValueError(f"partial_fit does not support lr_schedule={self.lr_schedule!r}: use 'constant', 'step' or 'inverse'")
-        return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=True)
+        return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=1)
 
     def _as_trained(self, X):
         """X as an array or a CSR matrix, whichever the model was trained on."""
@@ -384,7 +384,8 @@ class _Classifier(ClassifierMixin):
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Trains for one more epoch, on these rows. The first call needs all classes. The optimizer's state and the step of the
-        schedule are kept (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch of fit."""
+        schedule are kept, also those of fit (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch
+        of fit. Each call has another order of the rows and other dropout, which random_state determines."""
         with _unchanged_on_failure(self):
             first = not hasattr(self, "model_")
             if first and classes is None:

@@ -287,11 +287,24 @@ def test_partial_fit_keeps_the_state_of_the_optimizer():
             parts = kind(**given)
             for rows in np.array_split(np.arange(800), calls):
                 parts.partial_fit(data[rows], target[rows], classes=[0, 1])
-            apart = max(float(np.abs(a - b).max()) for a, b in zip(whole.model_.tensors().values(), parts.model_.tensors().values()))
-            assert apart < 1e-6, (kind.__name__, optimizer, apart)
+            after_fit = kind(epochs=1, **given).fit(data[:400], target[:400]).partial_fit(data[400:], target[400:])
+            for other in parts, after_fit:
+                apart = max(float(np.abs(a - b).max()) for a, b in zip(whole.model_.tensors().values(), other.model_.tensors().values()))
+                assert apart < 1e-6, (kind.__name__, optimizer, apart)
+    after_fit.set_params(optimizer="sgd", warm_start=True).fit(X, y)  # which continues with the parameters only
     raises("partial_fit does not support lr_schedule='cosine'", lambda: yoke.Network(lr_schedule="cosine").partial_fit(X, y, [0, 1]))
     parts.optimizer = "sgd"
     raises("has the state of the optimizer adamw, not of sgd", lambda: parts.partial_fit(X, y), yoke.UsageError)
+
+
+def test_calls_of_partial_fit_differ():
+    """In the order of the rows and in dropout, which random_state determines. A copy without the step takes the first order again."""
+    X, y = blobs(100)
+    for layers, shuffle, differ in (("dense 8, relu", False, False), ("dense 8, relu", True, True), ("dense 8, relu, dropout 0.5", False, True)):
+        one, same = [yoke.Network(layers, optimizer="sgd", lr=0.1, shuffle=shuffle).fit(X, y) for _ in range(2)]
+        other = pickle.loads(pickle.dumps(one))
+        expected, again, first = [estimator.partial_fit(X, y).predict_proba(X) for estimator in (one, same, other)]
+        assert np.array_equal(expected, again) and np.array_equal(expected, first) != differ, (layers, shuffle)
 
 
 def test_schedules_and_momentum():
