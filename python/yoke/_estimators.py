@@ -15,7 +15,7 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+    from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
     raise ImportError("the estimators of yoke need scikit-learn 1.6 or newer: pip install 'scikit-learn>=1.6'") from missing
 
@@ -291,7 +291,7 @@ class _Estimator(BaseEstimator):
         return self._train(X if first else self._as_trained(X), labels, self._weights_of(X, sample_weight), epochs, start, keep_state)
 
     def _weights_of(self, X, sample_weight):
-        return None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+        return np.full(X.shape[0], sample_weight, np.float32) if isinstance(sample_weight, numbers.Number) else sample_weight
 
     def _default_epochs(self, rows):
         examples = _count(self.batch, 64)  # per step

@@ -330,7 +330,7 @@ def test_other_estimators():
     parts = yoke.LogisticRegression(lr=0.01).partial_fit(X[:1500], y[:1500], classes=[0, 1])
     first = parts.coef_.copy()
     parts.partial_fit(pl.from_pandas(X[1500:])[:, ::-1], y[1500:].to_numpy())
-    assert parts.coef_.shape == first.shape and not np.array_equal(parts.coef_, first) and parts.score(X, y) > 0.7
+    assert parts.coef_.shape == first.shape and not np.array_equal(parts.coef_, first) and parts.score(X, y) > 0.65
     raises("not in classes", lambda: parts.partial_fit(X, y + 1))
     raises("fitted on a frame", lambda: parts.partial_fit(X[NUMBERS].fillna(0).to_numpy(), y))
 
