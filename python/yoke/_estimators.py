@@ -270,7 +270,20 @@ class _Estimator(BaseEstimator):
         """Trains on X (array, CSR matrix or frame), the labels y and the weights of the rows; for a frame, y and sample_weight may be
         names of columns. Returns self."""
         with _unchanged_on_failure(self):
+            self._check_validation()
             return self._fit(X, y, sample_weight, not (self.warm_start and hasattr(self, "model_")), self.epochs)
+
+    def _check_validation(self):
+        fraction = self.validation_fraction
+        try:
+            good = 0 < float(str(fraction).removeprefix("last:")) < 1
+        except ValueError:
+            good = False
+        if not good:
+            raise _native.UsageError(f"validation_fraction={fraction!r}: must be a number between 0 and 1, such as 0.1; "
+                                     '"last:0.1" holds back the last rows')
+        if not self.early_stopping and fraction != _END["validation_fraction"]:  # check_estimator sets n_iter_no_change without it
+            raise _native.UsageError(f"validation_fraction={fraction!r} has no effect without early_stopping=True")
 
     def _fit(self, X, y, sample_weight, first, epochs, keep_state=2):
         """first: begin with a new model, otherwise with model_. keep_state: see yoke_training in yoke.h."""
