@@ -202,6 +202,16 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     expect 0 "there is no header: the first column is the label; to choose another, add ?label=NUMBER" "label column 1, 2 numeric"
 }
 
+@test "the index of pandas is no feature, or there is a warning" {
+    printf ',__index_level_0__,x,y\n0,0,2,0\n1,1,3,1\n' >a.csv
+    try train --model logreg --data csv:a.csv --test none --out none
+    expect 0 "column 1 has no name, and is a feature: if it is the index of a pandas table, add ignore=1 to the spec" \
+        "label y, 2 numeric, the index of pandas ignored"
+    try train --model logreg --data 'csv:a.csv?ignore=1&categorical=__index_level_0__' --test none --out none
+    expect 0 "label y, 1 numeric, 1 categorical (hashed, 2^16), 1 ignored"
+    if grep 'has no name' out err; then false; fi
+}
+
 @test "classes by name" {
     sed '2,$s/1$/yes/; 2,$s/0$/no/' day1.csv >named.csv
     learn named "csv:named.csv$model&classes=no,yes"

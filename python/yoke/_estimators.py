@@ -15,7 +15,7 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+    from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
     raise ImportError("the estimators of yoke need scikit-learn 1.6 or newer: pip install 'scikit-learn>=1.6'") from missing
 
@@ -226,7 +226,7 @@ class _Estimator(BaseEstimator):
 
     def _framed_data(self, X, y, weights=None, first=True):
         """Data from a frame, its label y, and its weights, each an array or the name of a column. `first`: it determines the classes."""
-        name = y if isinstance(y, str) else getattr(y, "name", None)
+        name = y if isinstance(y, str) else _frames.label_name(X, y)
         values = _frames.column(X, y) if isinstance(y, str) else y
         given = {"fields": getattr(self, "fields", None), "table": self._table() if first else {}}
         if isinstance(weights, str):
@@ -270,10 +270,23 @@ class _Estimator(BaseEstimator):
         """Trains on X (array, CSR matrix or frame), the labels y and the weights of the rows; for a frame, y and sample_weight may be
         names of columns. Returns self."""
         with _unchanged_on_failure(self):
+            self._check_validation()
             return self._fit(X, y, sample_weight, not (self.warm_start and hasattr(self, "model_")), self.epochs)
 
-    def _fit(self, X, y, sample_weight, first, epochs, keep_state=False):
-        """first: begin with a new model, otherwise with model_."""
+    def _check_validation(self):
+        fraction = self.validation_fraction
+        try:
+            good = 0 < float(str(fraction).removeprefix("last:")) < 1
+        except ValueError:
+            good = False
+        if not good:
+            raise _native.UsageError(f"validation_fraction={fraction!r}: must be a number between 0 and 1, such as 0.1; "
+                                     '"last:0.1" holds back the last rows')
+        if not self.early_stopping and fraction != _END["validation_fraction"]:  # check_estimator sets n_iter_no_change without it
+            raise _native.UsageError(f"validation_fraction={fraction!r} has no effect without early_stopping=True")
+
+    def _fit(self, X, y, sample_weight, first, epochs, keep_state=2):
+        """first: begin with a new model, otherwise with model_. keep_state: see yoke_training in yoke.h."""
         framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
         if not first and self._framed and not framed:
             raise _native.UsageError("this estimator was fitted on a frame: pass a frame with the columns "
@@ -291,7 +304,7 @@ class _Estimator(BaseEstimator):
         return self._train(X if first else self._as_trained(X), labels, self._weights_of(X, sample_weight), epochs, start, keep_state)
 
     def _weights_of(self, X, sample_weight):
-        return None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+        return np.full(X.shape[0], sample_weight, np.float32) if isinstance(sample_weight, numbers.Number) else sample_weight
 
     def _default_epochs(self, rows):
         examples = _count(self.batch, 64)  # per step
@@ -309,7 +322,7 @@ class _Estimator(BaseEstimator):
             raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
         if self.lr_schedule in ("cosine", "one-cycle", "plateau"):
             raise ValueError(f"partial_fit does not support lr_schedule={self.lr_schedule!r}: use 'constant', 'step' or 'inverse'")
-        return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=True)
+        return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=1)
 
     def _as_trained(self, X):
         """X as an array or a CSR matrix, whichever the model was trained on."""
@@ -384,7 +397,8 @@ class _Classifier(ClassifierMixin):
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Trains for one more epoch, on these rows. The first call needs all classes. The optimizer's state and the step of the
-        schedule are kept (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch of fit."""
+        schedule are kept, also those of fit (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch
+        of fit. Each call has another order of the rows and other dropout, which random_state determines."""
         with _unchanged_on_failure(self):
             first = not hasattr(self, "model_")
             if first and classes is None:

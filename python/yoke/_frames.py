@@ -47,6 +47,14 @@ def column(x, name):
         return np.asarray(found.to_pylist())
 
 
+def label_name(x, y):
+    """A name for the labels y of x. A column with this name is not a feature, so only one with the values of y may have it."""
+    name = str(getattr(y, "name", None) or "label")
+    while (found := column(x, name)) is not None and not np.array_equal(found, np.asarray(y)):
+        name += "_"
+    return name
+
+
 def stream_of(x):
     """The address of an ArrowArrayStream, and an object that must live as long as it is used."""
     if is_pandas(x):
@@ -55,8 +63,7 @@ def stream_of(x):
         except ImportError:
             stream = NumpyStream(x)
             return ctypes.addressof(stream.stream), stream
-        if not hasattr(x, "__arrow_c_stream__"):  # before pandas 2.2
-            x = pyarrow.Table.from_pandas(x, preserve_index=False)
+        x = pyarrow.Table.from_pandas(x, preserve_index=False)  # x.__arrow_c_stream__() has the index, as a column
     capsule = x.__arrow_c_stream__()
     return _pointer_of(capsule, b"arrow_array_stream"), capsule
 

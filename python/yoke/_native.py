@@ -220,6 +220,8 @@ def option_text(value):
         return repr(float(value))
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
+    if isinstance(value, dict):  # of parameter groups or classes
+        return ",".join(f"{name}={option_text(item)}" for name, item in value.items())
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
@@ -357,10 +359,13 @@ def _as_floats(name, given, rows):
     """Weights, or labels that are numbers, as an array; None: not given."""
     if given is None:
         return None
-    array = np.ascontiguousarray(given, np.float32)
+    try:
+        array = np.ascontiguousarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the {name} must be numbers: {error}") from None
     if array.shape != (rows,):
         raise UsageError(f"the {name} of a stream must be one of its columns" if rows is None else
-                         f"the {name} must have shape ({rows},), one per row, not {array.shape}")
+                         f"the {name} must have shape ({rows},), one per row, not {array.shape}: select the same rows as in X")
     return array
 
 
@@ -414,6 +419,8 @@ class Data:
         self.targets = _as_floats("labels", labels, self.rows) if numbers else None
         self.labels = None if labels is None or numbers else _as_labels(labels)
         self.weights = _as_floats("weights", weights, self.rows)
+        if self.weights is not None and self.rows and not self.weights.any():
+            raise UsageError("all weights are zero: at least one row needs a weight above 0")
 
     def _from_frame(self, x, labels, table, label, class_names, classes, weights, numbers):
         self.rows = _frames.rows_of(x)

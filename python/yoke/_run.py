@@ -136,11 +136,13 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     """Trains, and returns a yoke.Run.
 
     model, data, test and **options are the options of `yoke train` (`yoke.options()` lists them), with _ for -: batch=100,
-    mode="async", workers=4, eval_every=50, resume=True. `data` and `test` are specs, as on the command line, or pairs (X, y) of
-    a NumPy array or a SciPy CSR matrix, and the class numbers from 0, or frames (pandas, polars or pyarrow tables, or any object
-    with `__arrow_c_stream__`), alone or as a pair (frame, label). The label is the name of a column or an array of class numbers.
-    An object without a length, such as pyarrow.RecordBatchReader, is a stream, which is read once. (X, y, weights) also has the weight
-    of each row, an array or, for a frame, the name of a column. Labels of regression (model="linear", loss="squared") are numbers.
+    mode="async", workers=4, eval_every=50, resume=True, lr={"keyed": 0.1}, class_weight={0: 1, 1: 5}.
+
+    `data` and `test` are specs, as on the command line, or pairs (X, y) of a NumPy array or a SciPy CSR matrix, and the class
+    numbers from 0, or frames (pandas, polars or pyarrow tables, or any object with `__arrow_c_stream__`), alone or as a pair
+    (frame, label). The label is the name of a column or an array of class numbers. An object without a length, such as
+    pyarrow.RecordBatchReader, is a stream, which is read once. (X, y, weights) also has the weight of each row, an array or, for a
+    frame, the name of a column. Labels of regression (model="linear", loss="squared") are numbers.
 
     With hash_bits=B, the column numbers of a CSR matrix are keys of up to 64 bits, which are hashed into 2^B columns in the same way
     as keys in files; the matrix can have any number of columns. The model also hashes the column numbers of CSR matrices that it

@@ -1,32 +1,38 @@
 """yoke.sweep(): many runs, by the program `yoke sweep`."""
 import json
 import os
+import re
 import subprocess
 
+import numpy as np
+
 from . import _native
-from ._texts import in_python
+from ._texts import as_literal, in_python
 
 
-def _text(value):
+def _text(name, value):
     """A value of an option in a sweep file; None: the option is left out."""
-    text = "true" if value is True else "false" if value is False else os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    text = _native.option_text(value)
     if '"' in text or "\n" in text:
-        raise _native.UsageError(f"{text!r}: a value of a sweep cannot contain double quotes or line breaks")
+        raise _native.UsageError(f"{name}={text!r}: a value of a sweep cannot contain double quotes or line breaks")
     return "-" if value is None else f'"{text}"'
 
 
 def _file(grid, settings, options):
     """The text of a sweep file (src/sweep/file.h)."""
     lines = ["[sweep]", *(f"{name} = {value}" for name, value in settings.items() if value is not None), "[train]"]
-    lines += [f"{name.replace('_', '-')} = {_text(value)}" for name, value in options.items() if value is not None]
+    lines += [f"{name.replace('_', '-')} = {_text(name, value)}" for name, value in options.items() if value is not None]
     lines.append("[grid]")
     for name, values in grid.items():
         names = (name,) if isinstance(name, str) else name
+        if isinstance(values, (str, dict)) or not np.iterable(values) or not len(values):
+            raise _native.UsageError(f"grid: {name!r}: {values!r}: must be a list of at least one value")
         choices = [(value,) if isinstance(name, str) else value for value in values]
-        if not choices or any(len(choice) != len(names) for choice in choices):
-            raise _native.UsageError(f"grid: {name}: expected a list of values, or of tuples with a value for each name")
+        wrong = [choice for choice in choices if not isinstance(choice, (list, tuple)) or len(choice) != len(names)]
+        if wrong:
+            raise _native.UsageError(f"grid: {name!r}: {wrong[0]!r}: must be a tuple with a value for each of the {len(names)} options")
         left = ", ".join(n.replace("_", "-") for n in names)
-        lines.append(f"{left} = {' | '.join(' '.join(map(_text, choice)) for choice in choices)}")
+        lines.append(f"{left} = {' | '.join(' '.join(map(_text, names, choice)) for choice in choices)}")
     return "\n".join(lines) + "\n"
 
 
@@ -62,7 +68,8 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
         results = json.loads(done.stdout.splitlines()[-1])["runs"]
     except (IndexError, KeyError, ValueError):
         error = _native.ERRORS.get(done.returncode, _native.ResourceError)
-        raise error(in_python(done.stderr.strip().removeprefix("yoke: error: ").replace(file, "sweep"))) from None
+        text = re.sub(rf"{re.escape(file)}:(\d+:)?", "sweep:", done.stderr.strip().removeprefix("yoke: error: "))
+        raise error(in_python(re.sub(r"\b([a-z]+) = ([^\s:;,]+)", lambda m: f"{m[1]}={as_literal(m[2])}", text))) from None
     given = {n.replace("_", "-"): [v if isinstance(name, str) else v[i] for v in values] for name, values in grid.items()
              for i, n in enumerate((name,) if isinstance(name, str) else name)}
     return [_row(run, given, out) for run in results]
@@ -70,7 +77,7 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
 
 def _row(run, given, out):
     """The values of the grid have the types that the caller gave."""
-    values = {name: next((v for v in given[name] if _text(v).strip('"') == text), text) for name, text in run["options"].items()}
+    values = {name: next((v for v in given[name] if _text(name, v).strip('"') == text), text) for name, text in run["options"].items()}
     summary = {name: value for name, value in (run["summary"] or {}).items() if isinstance(value, (int, float)) or value is None}
     row = {**summary, **{name.replace("-", "_"): value for name, value in values.items()}, "seed": run["seed"],
            "state": run["state"], "error": run["error"], "directory": None if out is None else os.path.join(os.fspath(out), run["folder"])}

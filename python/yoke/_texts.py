@@ -2,11 +2,13 @@
 import re
 
 # Values that a message may give after an option, besides numbers, 'TEXT', PLACEHOLDER, and words with one of : = /
-_WORDS = {"adagrad", "adam", "adamw", "all", "always", "any", "async", "auto", "balanced", "channel", "constant", "cosine",
-          "flip", "ftrl", "hinge", "image", "inverse", "local", "logistic", "logreg", "loss", "momentum", "nesterov", "never",
-          "none", "one-cycle", "plateau", "sgd", "softmax", "squared", "step", "sync"}
-_VALUE = r"(?: ('[^']*'|[^\s;,)]*[^\s;,:.)]))?"
-_OPTION = re.compile(r"(\bunknown |\byoke train )?--([a-z][a-z0-9-]*)" + _VALUE + r"(?=(:?))")
+_WORDS = {"accuracy", "adagrad", "adam", "adamw", "all", "always", "any", "async", "auc", "auto", "balanced", "channel", "constant",
+          "cosine", "flip", "ftrl", "hinge", "image", "inverse", "local", "logistic", "logreg", "loss", "momentum", "nesterov", "never",
+          "none", "one-cycle", "plateau", "rowwise-adagrad", "sgd", "softmax", "squared", "step", "sync"}
+_WORD = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(_WORDS))})(?![\w-])")
+_VALUE = r"(?: ('[^']*'|[^\s;)]*(?:=\.\.\.|[^\s;,:.)])))?"
+_OTHERS = rf"((?:, {_WORD.pattern})*(?: or {_WORD.pattern})?)"  # other values, as in --optimizer adam or adamw
+_OPTION = re.compile(r"(\bunknown |\byoke train )?--([a-z][a-z0-9-]*)" + _VALUE + _OTHERS + r"(?=(:?))")
 _COMMAND = re.compile(r"\byoke train((?: [a-z][a-z0-9_]*=(?:\"[^\"]*\"|[^\s;,:)]+))+)")
 _SCALE = re.compile(r"\(csv:\s\?scale=standard\)")
 _TEXTS = ("verdict", "advice", "text", "error")  # keys of the summary whose values are sentences
@@ -17,7 +19,7 @@ def _is_value(text, before, after):
     return text not in ("and", "or") and bool(before or after or text in _WORDS or re.fullmatch(r"'.*'|[-+]?\.?\d.*|[A-Z]+|.*[:=/].*", text))
 
 
-def _literal(text):
+def as_literal(text):
     return text if re.fullmatch(r"[-+]?\d+|[-+]?[\d.]+(e[-+]?\d+)?|[A-Z]+", text) else '"' + text.strip("'") + '"'
 
 
@@ -28,7 +30,7 @@ def in_python(text, names=None, in_memory=False, frame=False):
         _arguments.update((option["name"], option["argument"]) for option in option_table())
 
     def replace(match):
-        before, option, value, after = match.groups()
+        before, option, value, others, after = match.groups()
         if option not in _arguments:
             return match[0]
         before, value = before or "", value or ""
@@ -36,8 +38,8 @@ def in_python(text, names=None, in_memory=False, frame=False):
         if not _arguments[option]:
             name += "=True"
         elif value and _is_value(value, before, after):
-            return f"{before}{name}={_literal(value)}"
-        return before + name + (value and " " + value)
+            return f"{before}{name}={as_literal(value)}" + _WORD.sub(r'"\g<0>"', others)
+        return before + name + (value and " " + value) + others
 
     text = text.replace("yoke train --help", "yoke.options()")
     while (changed := _OPTION.sub(replace, text)) != text:  # the value of one option may be the next option

@@ -40,7 +40,7 @@ class Training:
     """One call of yoke_train(), in a thread of its own. The calling thread handles what it sends."""
 
     def __init__(self, options, data=None, test=None, start=None, ignored=None, names=None, validation=None,
-                 keep_state=False):
+                 keep_state=0):
         """ignored: kinds of warnings to drop; if it is given, warnings are issued when training has ended. names: what the
         caller calls some options. keep_state: see yoke_training in yoke.h."""
         self.options, self.data, self.test, self.start, self.ignored = options, data, test, start, ignored
@@ -204,7 +204,7 @@ def frame_as_data(x, y, split, table, fields, weights=None, numbers=False):
     if isinstance(weights, str):
         table["weight"], weights = weights, None
     if not isinstance(y, str):
-        return _native.Data(x, y, split, fields=fields, table=table, label=getattr(y, "name", None), weights=weights,
+        return _native.Data(x, y, split, fields=fields, table=table, label=_frames.label_name(x, y), weights=weights,
                             numbers=numbers and y is not None)
     table["label"] = y
     values = _frames.column(x, y) if split == _native.TRAIN and "classes" not in table and not numbers else None

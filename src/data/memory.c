@@ -37,7 +37,9 @@ yk_status yk_memory_check_labels(const yk_rows *rows, uint32_t *classes)
         if (label < 0 || label >= end)
             return yk_fail(YK_EDATA, "row %zu: label %d is not a class from 0 to %d", i, label, end - 1);
         if (!(w >= 0.0f) || !isfinite(w))
-            return yk_fail(YK_EDATA, "row %zu: weight %g is not a non-negative number", i, (double)w);
+            return yk_fail(YK_EDATA,
+                           "row %zu: weight %g: must be a number of at least 0; 0 leaves the row out", i,
+                           (double)w);
         if (rows->target && !isfinite(rows->target[i]))
             return yk_fail(YK_EDATA, "row %zu: the label is NaN or infinite", i);
         max = label > max ? label : max;

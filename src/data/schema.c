@@ -359,9 +359,10 @@ char *yk_schema_summary(const yk_schema *s)
 {
     const yk_schema_column *label = yk_schema_first(s, YK_COLUMN_LABEL);
     yk_text t = {0};
-    size_t ignored = 0;
+    size_t ignored = 0, index = 0;
     for (size_t i = 0; i < s->ncolumns; i++)
-        ignored += s->column[i].role == YK_COLUMN_IGNORED;
+        if (s->column[i].role == YK_COLUMN_IGNORED)
+            ++*(yk_is_pandas_index(&s->column[i]) ? &index : &ignored);
     if (label && s->header)
         yk_text_print(&t, "label %s", label->name);
     else if (label)
@@ -384,5 +385,7 @@ char *yk_schema_summary(const yk_schema *s)
             yk_text_print(&t, ", id %s", yk_schema_title(s, &s->column[i], (char[32]){0}));
     if (ignored)
         yk_text_print(&t, ", %zu ignored", ignored);
+    if (index)
+        yk_text_add(&t, ", the index of pandas ignored");
     return yk_text_take(&t);
 }

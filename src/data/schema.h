@@ -32,6 +32,7 @@
 
 #include "base/status.h"
 #include "data/files.h"
+#include <string.h>
 
 #define YK_SCHEMA_VERSION 1
 
@@ -133,6 +134,12 @@ static inline bool yk_schema_hashes(const yk_schema *s)
 static inline bool yk_is_feature(const yk_schema_column *c)
 {
     return c->role <= YK_COLUMN_CATEGORICAL;
+}
+
+/* pandas writes an index without a name as such a column; tables ignore it by default. */
+static inline bool yk_is_pandas_index(const yk_schema_column *c)
+{
+    return !strncmp(c->name, "__index_level_", 14);
 }
 
 /* The first column with this role; NULL: none. */

@@ -408,7 +408,9 @@ yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *give
 
 yk_status yk__fail_empty(const yk_source *s)
 {
-    return yk_fail(YK_EDATA, "%s: no examples", s->spec ? s->spec : "the data");
+    return yk_fail(YK_EDATA, "%s: no examples%s", s->spec ? s->spec : "the data",
+                   s->part.on ? " in this part of the rows: choose another fraction (split, --validation)"
+                              : "");
 }
 
 /* ---- bad records. Streamed data is read in every epoch and by several workers, but each bad record counts once. */

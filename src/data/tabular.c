@@ -277,6 +277,22 @@ static yk_status choose_carried(yk_tabular *t)
     return st;
 }
 
+/* Columns that are not in any list are numeric. If only numeric= is given (`others`), they are categorical. */
+static void choose_default(yk_tabular *t, size_t i, bool others)
+{
+    yk_schema_column *c = &t->own->column[i];
+    if (others)
+        c->role = YK_COLUMN_CATEGORICAL;
+    if (t->own->header && yk_is_pandas_index(c))
+        c->role = YK_COLUMN_IGNORED;
+    c->chosen = others || c->role == YK_COLUMN_IGNORED;
+    if (t->own->header && !*c->name)
+        yk_warn("%s: column %zu has no name, and is a feature: if it is the index of a pandas table, add "
+                "ignore=%zu "
+                "to the spec; otherwise, name it",
+                t->source->spec, i + 1, i + 1);
+}
+
 yk_status yk_tabular_columns(yk_tabular *t)
 {
     yk_schema *s = t->own;
@@ -290,15 +306,12 @@ yk_status yk_tabular_columns(yk_tabular *t)
         return st;
     if (t->source->options.schema)
         return yk__tabular_match(t);
-    /* Columns that are not in any list are numeric. If only numeric= is given, they are categorical. */
     const bool others =
         yk_spec_text(&t->source->parsed, "numeric") && !yk_spec_text(&t->source->parsed, "categorical");
     for (size_t i = 0; i < s->ncolumns; i++) {
         yk_schema_column *c = &s->column[i];
-        if (others && !c->chosen) {
-            c->role = YK_COLUMN_CATEGORICAL;
-            c->chosen = true;
-        }
+        if (!c->chosen)
+            choose_default(t, i, others);
         const bool label = c->role == YK_COLUMN_LABEL;
         t->column[i] = label || c->role == YK_COLUMN_WEIGHT || yk_is_feature(c) ? c : NULL;
     }

@@ -77,6 +77,7 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
                                           .start = (const yk_trained *)t->start,
                                           .keep_model = !t->discard_model,
                                           .keep_state = t->keep_state,
+                                          .continues = t->keep_state == 1,
                                           .context = by,
                                           .progress = t->progress ? forward_progress : NULL,
                                           .metrics = t->metrics ? forward_metrics : NULL};

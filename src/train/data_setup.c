@@ -369,9 +369,10 @@ static bool is_revoked(void *trainer, int worker)
 yk_status yk__make_feed(yk__trainer *t)
 {
     const bool leased = t->plan->leases;
+    const uint64_t seed = (uint64_t)t->config->seed;
     const yk_feed_plan plan = {.workers = t->plan->workers,
                                .batch = t->plan->batch,
-                               .seed = (uint64_t)t->config->seed,
+                               .seed = yk__continues(t->caller) ? yk_mix64(seed + t->start.earlier) : seed,
                                .epochs = t->plan->epochs,
                                .steps = leased ? UINT64_MAX : t->plan->steps,
                                .in_order = t->config->no_shuffle,

@@ -214,7 +214,7 @@ static bool is_adaptive(const yk__trainer *t)
 static uint64_t warm_up_of(const yk__trainer *t)
 {
     uint64_t steps = 0;
-    for (int g = 0; g < t->model->ngroups && !t->caller->keep_state; g++)
+    for (int g = 0; g < t->model->ngroups && !t->caller->continues; g++)
         if (t->group[g].optim.warm_up > steps)
             steps = t->group[g].optim.warm_up;
     return steps;

@@ -223,7 +223,7 @@ static yk_status run(yk__trainer *t)
     return st ? st : yk__saver_finish(&t->saver, train_or_serve(t));
 }
 
-/* The best model, if there is a validation set; else the last one. */
+/* The best model, if there is a validation set; else the last one, with the optimizer's state if the caller wants it. */
 static yk_status keep_model(yk__trainer *t, yk_trained **out)
 {
     const yk__selection *s = &t->selection;
@@ -239,7 +239,10 @@ static yk_status keep_model(yk__trainer *t, yk_trained **out)
     for (int g = 0; earlier && s->parameters && g < t->model->ngroups; g++)
         memcpy(yk_local_table(t->local, g).w, s->parameters + yk_model_group_offset(t->model, g),
                yk_group_floats(&t->model->group[g]) * sizeof(float));
-    return yk_trained_take(t->config->model, t->schema_text, t->model, t->local, t->remap, out);
+    st = yk_trained_take(t->config->model, t->schema_text, t->model, t->local, t->remap, out);
+    return st || earlier || !t->caller->keep_state
+               ? st
+               : yk_trained_keep_state(*out, t->local, t->remap, t->start.earlier + t->step);
 }
 
 yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out)
@@ -261,8 +264,6 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
         st = yk__end_run(&t, st ? st : run(&t));
     if (!st && caller->keep_model && !c->dry_run && t.plan->alone)
         st = keep_model(&t, &out->trained);
-    if (!st && out->trained && caller->keep_state)
-        st = yk_trained_keep_state(out->trained, t.local, t.remap, t.start.earlier + t.step);
     tear_down(&t);
     return st;
 }

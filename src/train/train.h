@@ -138,8 +138,9 @@ typedef struct {
     const yk_memory_data *data, *test, *validation; /* instead of the options of these names; NULL: none */
     const yk_trained *start;                        /* initial parameters; NULL: those of the model */
     bool keep_model;                                /* result->trained is set */
-    /* With the optimizer's state; training continues with that of `start`, if it has one. */
-    bool keep_state;
+    bool keep_state;                                /* with the optimizer's state */
+    bool
+        continues; /* training continues with the state of `start`, if it has one; later calls may continue this one */
     void *context;
     bool (*progress)(void *context, const yoke_progress *p); /* called by worker 0; true: save and end */
     /* Called after each evaluation; true: save and end. */

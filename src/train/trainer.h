@@ -178,7 +178,7 @@ static inline bool yk__is_stopped(const yk__trainer *t)
 /* Whether a run continues with the optimizer's state of its initial model. */
 static inline bool yk__continues(const yk_train_caller *caller)
 {
-    return caller->keep_state && caller->start && caller->start->optimizer;
+    return caller->continues && caller->start && caller->start->optimizer;
 }
 
 /* Whether an evaluation reads the parameters. */

@@ -64,7 +64,13 @@ def test_messages_name_the_public_class():
     raises("layers", lambda: yoke.Network("nonsense").fit(X, y))
     raises("random_state=", lambda: yoke.LogisticRegression(random_state=-5).fit(X, y))
     raises('lr_schedule="plateau" needs early_stopping=True', lambda: yoke.LogisticRegression(lr_schedule="plateau").fit(X, y))
-    raises("validation_fraction=2", lambda: yoke.LogisticRegression(early_stopping=True, validation_fraction=2).fit(X, y))
+    for fraction in (2, 0, 1.0, -0.1, None, True, "none", np.nan):
+        raises(f"validation_fraction={fraction!r}: must be a number between 0 and 1",
+               lambda: yoke.LogisticRegression(early_stopping=True, validation_fraction=fraction).fit(X, y))
+    raises("validation_fraction=0.2 has no effect without early_stopping=True", lambda: yoke.LogisticRegression(validation_fraction=0.2).fit(X, y))
+    for fraction in (0.0001, 0.9999):
+        raises("no examples in this part of the rows: choose another fraction (split, validation_fraction)",
+               lambda: yoke.LogisticRegression(early_stopping=True, validation_fraction=fraction).fit(X, y))
     raises('class_weight=\'equal\': use {class: weight}, "balanced" or None',
            lambda: yoke.LogisticRegression(class_weight="equal").fit(X, y))
     raises("the weight of 0 must be at least 0", lambda: yoke.LogisticRegression(class_weight={0: -1}).fit(X, y))
@@ -125,7 +131,8 @@ def test_weights_equal_repeated_rows():
             assert np.isclose(weighted.model_.evaluate(data, labels, weight)["loss"], repeated.model_.evaluate(data[rows], labels[rows])["loss"],
                               rtol=1e-4), kind
     raises("", lambda: yoke.LinearRegression().fit(X, y, sample_weight=-weight))
-    raises("sample_weight", lambda: yoke.LinearRegression().fit(X, y, sample_weight=weight[:3]))
+    raises("all weights are zero", lambda: yoke.LinearRegression().fit(X, y, sample_weight=0 * weight))
+    raises("the weights must have shape (60,)", lambda: yoke.LinearRegression().fit(X, y, sample_weight=weight[:3]))
 
 
 def test_class_weights():
@@ -287,11 +294,24 @@ def test_partial_fit_keeps_the_state_of_the_optimizer():
             parts = kind(**given)
             for rows in np.array_split(np.arange(800), calls):
                 parts.partial_fit(data[rows], target[rows], classes=[0, 1])
-            apart = max(float(np.abs(a - b).max()) for a, b in zip(whole.model_.tensors().values(), parts.model_.tensors().values()))
-            assert apart < 1e-6, (kind.__name__, optimizer, apart)
+            after_fit = kind(epochs=1, **given).fit(data[:400], target[:400]).partial_fit(data[400:], target[400:])
+            for other in parts, after_fit:
+                apart = max(float(np.abs(a - b).max()) for a, b in zip(whole.model_.tensors().values(), other.model_.tensors().values()))
+                assert apart < 1e-6, (kind.__name__, optimizer, apart)
+    after_fit.set_params(optimizer="sgd", warm_start=True).fit(X, y)  # which continues with the parameters only
     raises("partial_fit does not support lr_schedule='cosine'", lambda: yoke.Network(lr_schedule="cosine").partial_fit(X, y, [0, 1]))
     parts.optimizer = "sgd"
     raises("has the state of the optimizer adamw, not of sgd", lambda: parts.partial_fit(X, y), yoke.UsageError)
+
+
+def test_calls_of_partial_fit_differ():
+    """In the order of the rows and in dropout, which random_state determines. A copy without the step takes the first order again."""
+    X, y = blobs(100)
+    for layers, shuffle, differ in (("dense 8, relu", False, False), ("dense 8, relu", True, True), ("dense 8, relu, dropout 0.5", False, True)):
+        one, same = [yoke.Network(layers, optimizer="sgd", lr=0.1, shuffle=shuffle).fit(X, y) for _ in range(2)]
+        other = pickle.loads(pickle.dumps(one))
+        expected, again, first = [estimator.partial_fit(X, y).predict_proba(X) for estimator in (one, same, other)]
+        assert np.array_equal(expected, again) and np.array_equal(expected, first) != differ, (layers, shuffle)
 
 
 def test_schedules_and_momentum():

@@ -124,6 +124,19 @@ def test_all_frames_and_files_give_the_same_model():
     same(weights((frame, "clicked"), model="fm:4"), weights((pl.from_pandas(frame), "clicked"), model="fm:4"))
 
 
+def test_an_index_is_no_feature():
+    frame = visits(rows=500)
+    want = weights((frame, "clicked"), {"bits": 12})
+    for index in (np.arange(7, 507), pd.Index(range(7, 507), name="key"), pd.MultiIndex.from_product([range(5), range(100)])):
+        indexed = frame.set_axis(index)
+        same(want, weights((indexed, "clicked"), {"bits": 12}))
+        assert list(yoke.LogisticRegression(epochs=1, lr=0.01).fit(indexed, "clicked").feature_names_in_) == list(frame.columns[:-1])
+    same(want, weights((pa.Table.from_pandas(indexed), "clicked"), {"bits": 12}))
+    with tempfile.TemporaryDirectory() as directory:
+        indexed.to_parquet(f"{directory}/a.parquet")
+        same(want, weights(f"parquet:{directory}/a.parquet?label=clicked&bits=12"))
+
+
 def test_large_tables():
     """Several threads read a table, and predict."""
     frame = visits(rows=50000)
@@ -285,7 +298,12 @@ def test_labels():
         assert other.model_.evaluate(f"csv:{directory}/a.csv")["accuracy"] == other.score(X, labels)
         run = yoke.train("logreg", (named, "clicked"), table=table, **{**OPTIONS, "test": (named, "clicked")})
         assert abs(run.summary["test_accuracy"] - run.model.evaluate(named)["accuracy"]) < 1e-4
-    assert yoke.LogisticRegression(epochs=1, lr=0.01).fit(X.assign(clicked=0), y).n_features_in_ == 6  # y.name is the label
+    for column, features in ((y.astype(float), 6), (1 - y, 7)):  # the label under its own name, and another column with this name
+        for given in (X.assign(clicked=column), pl.from_pandas(X.assign(clicked=column))):
+            other = yoke.LogisticRegression(epochs=1, lr=0.01, table=table).fit(given, y)
+            assert other.n_features_in_ == features and abs(other.score(given, y) - other.model_.evaluate(given, y)["accuracy"]) < 1e-6
+            run = yoke.train("logreg", (given, y), table=table, **{**OPTIONS, "test": (given, y)})
+            assert run.model.schema["columns"][6]["role"] == ("label" if features == 6 else "numeric")
     three = yoke.SoftmaxRegression(epochs=3, lr=0.01).fit(X, np.digitize(X.price, [-0.5, 0.5]) * 5)
     assert list(three.classes_) == [0, 5, 10] and three.score(X, np.digitize(X.price, [-0.5, 0.5]) * 5) > 0.7
     raises("no column 'click'", lambda: want.fit(frame, "click"))
@@ -312,7 +330,7 @@ def test_other_estimators():
     parts = yoke.LogisticRegression(lr=0.01).partial_fit(X[:1500], y[:1500], classes=[0, 1])
     first = parts.coef_.copy()
     parts.partial_fit(pl.from_pandas(X[1500:])[:, ::-1], y[1500:].to_numpy())
-    assert parts.coef_.shape == first.shape and not np.array_equal(parts.coef_, first) and parts.score(X, y) > 0.7
+    assert parts.coef_.shape == first.shape and not np.array_equal(parts.coef_, first) and parts.score(X, y) > 0.65
     raises("not in classes", lambda: parts.partial_fit(X, y + 1))
     raises("fitted on a frame", lambda: parts.partial_fit(X[NUMBERS].fillna(0).to_numpy(), y))
 

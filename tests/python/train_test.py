@@ -44,7 +44,11 @@ def test_sweep():
     assert [(row["batch"], row["seed"], row["steps"]) for row in rows] == [(100, 1, 10), (500, 1, 2), (100, 2, 10), (500, 2, 2)]
     assert rows[0]["directory"] is None and "rung" not in rows[0] and not any(isinstance(v, (dict, list)) for v in rows[0].values())
     for words, grid, options in (("spec", {"lr": [1]}, {"data": (np.zeros((2, 2)), np.zeros(2))}), ("batch", {"bach": [1]}, {"data": DIGITS}),
-                                 ("list of values", {"lr": []}, {"data": DIGITS}), ("halving", {"lr": [1]}, {"data": DIGITS, "runs": 3})):
+                                 ("'lr': []: must be a list", {"lr": []}, {"data": DIGITS}), ("'lr': 0.1: must be a list", {"lr": 0.1}, {"data": DIGITS}),
+                                 ("a tuple with a value for each", {("lr", "batch"): [(1,)]}, {"data": DIGITS}),
+                                 ("lr='\\n': a value of a sweep", {"lr": ["\n"]}, {"data": DIGITS}),
+                                 ('sweep: lr="x": not a number', {"lr": ["x"]}, {"data": DIGITS}),
+                                 ('runs limits a search: add search="halving"', {"lr": [1]}, {"data": DIGITS, "runs": 3})):
         try:
             yoke.sweep(grid, model="softmax", **options)
         except yoke.UsageError as error:
@@ -118,7 +122,10 @@ def test_texts_name_python_parameters():
         "no_bias=True and lr_decay_every=STEPS; srun --mpi=pmix")
     assert in_python("--lr-schedule plateau needs --validation; or use --lr-schedule one-cycle, --class-weight balanced") == (
         'lr_schedule="plateau" needs validation; or use lr_schedule="one-cycle", class_weight="balanced"')
-    assert in_python("--monitor auc is not defined: use --monitor loss or accuracy").endswith('use monitor="loss" or accuracy')
+    assert in_python("--monitor auc is not defined: use --monitor loss or accuracy").endswith('use monitor="loss" or "accuracy"')
+    assert in_python("--lr-decay has no effect without --lr-schedule step, cosine or plateau, and --batch 2") == (
+        'lr_decay has no effect without lr_schedule="step", "cosine" or "plateau", and batch=2')
+    assert in_python("--class-weight 0=1,1=x: '1=x'; --lr a=...: no a") == "class_weight=\"0=1,1=x\": '1=x'; lr=\"a=...\": no a"
     assert in_python("--batch 1x: not a whole number") == 'batch="1x": not a whole number'
     assert in_python("--seed 3, --model x", {"seed": "random_state"}) == "random_state=3, model x"
     assert in_python("scale it (csv: ?scale=standard)") == "scale it (csv: ?scale=standard)"
@@ -312,6 +319,12 @@ def test_arrays():
     assert run.model.evaluate((X, y)) == run.model.evaluate([X, y]) == run.model.evaluate(X, y)
     raises(yoke.UsageError, "the labels must have shape (500,), one per row, not (500, 1)", "logreg", (X, y[:, None]), out="none")
     raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
+    raises(yoke.UsageError, "the weights must have shape (500,), one per row, not (3,): select", "logreg", (X, y, y[:3]), out="none")
+    raises(yoke.DataError, "row 0: weight nan: must be a number of at least 0", "logreg", (X, y, y * np.nan), out="none")
+    dicts, texts = [yoke.train("dense 3, relu, dense 2", (X, y), lr=lr, class_weight=weight, epochs=2, out="none") for lr, weight in (
+        ({"dense": 0.1}, {0: 1, 1: 2.5}), ("dense=0.1", "0=1,1=2.5"))]
+    assert np.array_equal(dicts.predict_proba(X), texts.predict_proba(X))
+    raises(yoke.UsageError, 'lr="keyed=..."', "softmax", (X, y), lr={"keyed": 0.1}, out="none")
     raises(yoke.DataError, "(sparse, 20 columns) do not match those of memory (dense, 20 columns)", "logreg", (X, y),
            (scipy.sparse.csc_matrix(X), y), out="none")
     for optimizer in ("sgd", "ftrl"):  # ftrl computes weights from its state
