@@ -282,8 +282,6 @@ class _Estimator(BaseEstimator):
         if not good:
             raise _native.UsageError(f"validation_fraction={fraction!r}: must be a number between 0 and 1, such as 0.1; "
                                      '"last:0.1" holds back the last rows')
-        if not self.early_stopping and fraction != _END["validation_fraction"]:  # check_estimator sets n_iter_no_change without it
-            raise _native.UsageError(f"validation_fraction={fraction!r} has no effect without early_stopping=True")
 
     def _fit(self, X, y, sample_weight, first, epochs, keep_state=2):
         """first: begin with a new model, otherwise with model_. keep_state: see yoke_training in yoke.h."""

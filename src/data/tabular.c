@@ -288,8 +288,7 @@ static void choose_default(yk_tabular *t, size_t i, bool others)
     c->chosen = others || c->role == YK_COLUMN_IGNORED;
     if (t->own->header && !*c->name)
         yk_warn("%s: column %zu has no name, and is a feature: if it is the index of a pandas table, add "
-                "ignore=%zu "
-                "to the spec; otherwise, name it",
+                "ignore=%zu to the spec; otherwise, name it",
                 t->source->spec, i + 1, i + 1);
 }
 

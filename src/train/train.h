@@ -139,8 +139,8 @@ typedef struct {
     const yk_trained *start;                        /* initial parameters; NULL: those of the model */
     bool keep_model;                                /* result->trained is set */
     bool keep_state;                                /* with the optimizer's state */
-    bool
-        continues; /* training continues with the state of `start`, if it has one; later calls may continue this one */
+    /* Training continues with the optimizer's state of `start`, if it has one, in another order of the examples. */
+    bool continues;
     void *context;
     bool (*progress)(void *context, const yoke_progress *p); /* called by worker 0; true: save and end */
     /* Called after each evaluation; true: save and end. */
