@@ -266,6 +266,32 @@ static void rows_are_those_of_csv(void **state)
         compare(options[i], true);
 }
 
+/* Numbers match the names of classes as a person writes them. */
+static void classes_are_numbers(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"label=word&classes=-3000,2,3,4,5,6",
+                                        "label=count&classes=4000000000,3,4,5,6,7.0",
+                                        "label=half&classes=0.5,-2,65504,6.103515625e-05,1,2"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        char spec[200];
+        yk_frame *f;
+        yk_source *s;
+        yk_rows rows;
+        snprintf(spec, sizeof spec, "%s&categorical=city&numeric=tiny&bits=12", specs[i]);
+        make_table();
+        assert_int_equal(make_frame(spec, NULL, false, &f), YK_OK);
+        assert_int_equal(yk_source_from_frame(f, &(yk_source_options){0}, &s), YK_OK);
+        if (read_source(s, &rows))
+            fail_msg("%s", yk_error());
+        for (int32_t r = 0; r < ROWS; r++)
+            assert_int_equal(rows.label[r], r);
+        yk_rows_fini(&rows);
+        yk_source_free(s);
+        yk_frame_free(f);
+    }
+}
+
 /* A model matches columns by name: those that it has are found in another order, others are ignored, missing ones are named. */
 static void models_match_names(void **state)
 {
@@ -450,11 +476,9 @@ static void library(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_those_of_csv),
-        cmocka_unit_test(models_match_names),
-        cmocka_unit_test(dates_of_texts),
-        cmocka_unit_test(bad_tables_are_refused),
-        cmocka_unit_test(library),
+        cmocka_unit_test(rows_are_those_of_csv),  cmocka_unit_test(classes_are_numbers),
+        cmocka_unit_test(models_match_names),     cmocka_unit_test(dates_of_texts),
+        cmocka_unit_test(bad_tables_are_refused), cmocka_unit_test(library),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

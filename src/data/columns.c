@@ -142,6 +142,19 @@ static bool class_of_number(yk_tabular *t, double v, int32_t *out)
     return true;
 }
 
+/* The number of a class by its name or, if no class has this name, by its value: 10.0 is the class 10. */
+static size_t find_class(const yk__names *classes, const char *text, size_t n)
+{
+    double v, other;
+    size_t i = yk__words_find(classes, text, n);
+    if (i < classes->n || !yk_cell_number(text, n, &v))
+        return i;
+    for (i = 0; i < classes->n; i++)
+        if (yk_cell_number(classes->name[i], strlen(classes->name[i]), &other) && other == v)
+            break;
+    return i;
+}
+
 static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *out)
 {
     const yk__names *classes = &t->schema->classes;
@@ -149,7 +162,7 @@ static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *ou
     if (!classes->n)
         return n && yk_cell_number(text, n, &v) && class_of_number(t, v, out);
     yk_cell_trim(&text, &n);
-    const size_t i = yk__words_find(classes, text, n);
+    const size_t i = find_class(classes, text, n);
     *out = (int32_t)i;
     return i != classes->n;
 }
