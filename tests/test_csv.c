@@ -443,38 +443,6 @@ static void other_columns_than_the_model(void **state)
         assert_error(yk_schema_parse(damaged[i], "a model", &s), YK_EDATA, "a model: its schema");
 }
 
-static void numbers_have_the_features_of_their_text(void **state)
-{
-    (void)state;
-    yk_source *source =
-        open_well(csv("label,n,c\n1,0.5,0.5\n0,7,7\n1,-3,-3\n", "?categorical=c"), YK_SPLIT_TRAIN);
-    yk_tabular *t = &((yk__csv *)source)->table;
-    const yk_schema_column *c = t->schema->column;
-    yk_rows rows;
-    uint64_t hash[2];
-    yk_row w = {.hash = hash};
-    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
-    for (int i = 0; i < 3; i++)
-        for (int typed = 0; typed < 2; typed++) {
-            static const double v[] = {0.5, 7, -3};
-            static const char *const text[] = {"0.5", "7", "-3"};
-            assert_int_equal(yk_row_begin(&w, t->schema, false, &rows), YK_OK);
-            for (int k = 2; k >= 1; k--)
-                assert_true(!typed ? yk_row_text(&w, t, &c[k], text[i], strlen(text[i]))
-                                   : yk_row_number(&w, t, &c[k], v[i]));
-            assert_true(typed ? yk_row_number(&w, t, &c[0], 1) : yk_row_text(&w, t, &c[0], " 1", 2));
-            assert_int_equal(yk_row_end(&w, t->schema, false, &rows), YK_OK);
-        }
-    for (int e = 0; e < 12; e += 4) {
-        assert_int_equal(rows.index[e + 1], rows.index[e + 3]);
-        assert_true(rows.value[e] == rows.value[e + 2]);
-    }
-    assert_false(yk_row_number(&w, t, &c[0], NAN));
-    assert_false(yk_row_number(&w, t, &c[1], HUGE_VAL));
-    yk_rows_fini(&rows);
-    yk_source_free(source);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,7 +461,6 @@ int main(void)
         cmocka_unit_test(blocks_hold_each_line_once),
         cmocka_unit_test(columns_are_matched_by_name),
         cmocka_unit_test(other_columns_than_the_model),
-        cmocka_unit_test(numbers_have_the_features_of_their_text),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -16,7 +16,7 @@ static const char csv[] =
     "1,-5,200,-3000,4000000000,-7,18446744073709551615,0.5,1.25,19000,19001,1.5,Rome,a,short,x,7,1\n"
     "0,4,1,2,3,,5,-2,,19001,19002,2.5,Oslo,bb,a text of more than 12 bytes,y,-3,0\n"
     "1,,2,3,4,8,6,65504,0.5,19002,19003,3.5,,ccc,,x,7,1\n"
-    "0,6,3,4,5,9,7,6.103515625e-05,-1,,19004,4.5,Rome,dddd,short,,,0\n"
+    "0,6,3,4,5,9,7,0.125,-1,,19004,4.5,Rome,dddd,short,,,0\n"
     "1,7,4,5,6,10,8,1,2,19004,19005,,Oslo,,x,y,-3,1\n"
     "1,8,5,6,7,11,9,2,3,19005,19006,6.5,Rome,f,y,x,7,0\n";
 
@@ -31,7 +31,7 @@ static int16_t word[] = {99, -3000, 2, 3, 4, 5, 6};
 static uint32_t count[] = {99, 4000000000u, 3, 4, 5, 6, 7};
 static int64_t big[] = {99, -7, 0, 8, 9, 10, 11};
 static uint64_t id[] = {99, UINT64_MAX, 5, 6, 7, 8, 9};
-static uint16_t half[] = {0, 0x3800, 0xc000, 0x7bff, 0x0400, 0x3c00, 0x4000};
+static uint16_t half[] = {0, 0x3800, 0xc000, 0x7bff, 0x3000, 0x3c00, 0x4000};
 static double ratio[] = {99, 1.25, 0, 0.5, -1, 2, 3};
 static int32_t day[] = {99, 19000, 19001, 19002, 0, 19004, 19005};
 static int64_t late[7], when[] = {99, 1500, 2500, 3500, 4500, 0, 6500};
@@ -266,13 +266,42 @@ static void rows_are_those_of_csv(void **state)
         compare(options[i], true);
 }
 
+/* As in CSV files, whatever the type. */
+static void texts_of_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        yk_parquet_form form;
+        int64_t integer;
+        double real;
+        const char *text;
+    } cases[] = {{YK_PARQUET_NUMBER, 1000000, 0, "1000000"},
+                 {YK_PARQUET_NUMBER, INT64_MIN, 0, "-9223372036854775808"},
+                 {YK_PARQUET_UNSIGNED, -1, 0, "18446744073709551615"},
+                 {YK_PARQUET_NUMBER, 0, 2.5, "2.5"},
+                 {YK_PARQUET_NUMBER, 0, 0.1f, "0.10000000149011612"},
+                 {YK_PARQUET_FLOAT, 0, 0.1f, "0.1"},
+                 {YK_PARQUET_HALF, 0, 0.0999755859375, "0.1"},
+                 {YK_PARQUET_NUMBER, 0, NAN, ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[YK_PARQUET_TEXT_SIZE];
+        yk_parquet_values v = {.form = cases[i].form};
+        if (cases[i].real != 0.0)
+            v.real = &cases[i].real;
+        else
+            v.integer = &cases[i].integer;
+        yk_parquet_number_text(&v, 0, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 /* Numbers match the names of classes as a person writes them. */
 static void classes_are_numbers(void **state)
 {
     (void)state;
     static const char *const specs[] = {"label=word&classes=-3000,2,3,4,5,6",
                                         "label=count&classes=4000000000,3,4,5,6,7.0",
-                                        "label=half&classes=0.5,-2,65504,6.103515625e-05,1,2"};
+                                        "label=half&classes=0.5,-2,65504,0.125,1,2"};
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         char spec[200];
         yk_frame *f;
@@ -476,9 +505,13 @@ static void library(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_those_of_csv),  cmocka_unit_test(classes_are_numbers),
-        cmocka_unit_test(models_match_names),     cmocka_unit_test(dates_of_texts),
-        cmocka_unit_test(bad_tables_are_refused), cmocka_unit_test(library),
+        cmocka_unit_test(rows_are_those_of_csv),
+        cmocka_unit_test(classes_are_numbers),
+        cmocka_unit_test(texts_of_numbers),
+        cmocka_unit_test(models_match_names),
+        cmocka_unit_test(dates_of_texts),
+        cmocka_unit_test(bad_tables_are_refused),
+        cmocka_unit_test(library),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -1,8 +1,6 @@
 #include "data/cells.h"
 
 #include "base/mem.h"
-#include "base/number.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- the columns that are used */
@@ -49,9 +47,9 @@ static inline bool has_value(const yk__cell *c, size_t i)
 static inline double number_of(const yk__cell_table *t, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
-    double x = v->real          ? v->real[i]
-               : v->is_unsigned ? (double)(uint64_t)v->integer[i]
-                                : (double)v->integer[i];
+    double x = v->real                          ? v->real[i]
+               : v->form == YK_PARQUET_UNSIGNED ? (double)(uint64_t)v->integer[i]
+                                                : (double)v->integer[i];
     for (size_t k = 0; k < t->nmissing; k++)
         x = x == t->missing[k] ? (double)NAN : x;
     return x;
@@ -61,15 +59,10 @@ static inline double number_of(const yk__cell_table *t, const yk__cell *c, size_
 static yk_parquet_text text_of(yk__cells *of, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
-    char *const digits = of->digits;
     if (v->code && has_value(c, i))
         return v->text[v->code[i]];
-    *digits = 0;
-    if (v->integer && has_value(c, i))
-        snprintf(digits, sizeof of->digits, v->is_unsigned ? "%llu" : "%lld", (long long)v->integer[i]);
-    else if (v->real && has_value(c, i) && !isnan(v->real[i]))
-        yk_number_shortest(v->real[i], digits, sizeof of->digits);
-    return (yk_parquet_text){digits, strlen(digits)};
+    yk_parquet_number_text(v, i, of->digits);
+    return (yk_parquet_text){of->digits, strlen(of->digits)};
 }
 
 /* Hashes the texts of a batch that are new: for the first batch, the whole dictionary; for each batch, texts that are not in it. Then
@@ -121,9 +114,10 @@ static bool add_other(yk__cells *of, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
     yk_tabular *t = &of->table->tabular;
+    const bool label = c->column->role == YK_COLUMN_LABEL, named = label && t->schema->classes.n;
     if (!has_value(c, i))
-        return c->column->role != YK_COLUMN_LABEL && c->column->role != YK_COLUMN_WEIGHT;
-    if (v->code || v->is_unsigned || c->column->role == YK_COLUMN_CATEGORICAL) {
+        return !label && c->column->role != YK_COLUMN_WEIGHT;
+    if (v->code || v->form == YK_PARQUET_UNSIGNED || named || c->column->role == YK_COLUMN_CATEGORICAL) {
         const yk_parquet_text text = text_of(of, c, i);
         return yk_row_text(&of->to, t, c->column, text.bytes, text.n);
     }

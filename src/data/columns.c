@@ -207,16 +207,7 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
 
 bool yk_row_number(yk_row *w, yk_tabular *t, const yk_schema_column *c, double v)
 {
-    char text[40] = "";
-    if (c->role == YK_COLUMN_NUMERIC && !t->schema->missing.n)
-        return isnan(v) || (isfinite(v) && yk_row_scaled(w, t->schema, c, v));
-    if (is_number(t, c))
-        return put_number(w, c, v);
-    if (c->role == YK_COLUMN_LABEL && !t->schema->classes.n)
-        return class_of_number(t, v, &w->of.label);
-    if (!isnan(v))
-        yk_number_shortest(v, text, sizeof text);
-    return yk_row_text(w, t, c, text, strlen(text));
+    return is_number(t, c) ? put_number(w, c, v) : class_of_number(t, v, &w->of.label);
 }
 
 /* ---- errors */

@@ -8,13 +8,13 @@
  *     row:    yk_row w = {.hash = hash};                                  // [schema->categories + 1], one per reader
  *             st = yk_row_begin(&w, schema, t.fields, rows);              // reserves a row
  *             for each column i of the file with t.column[i] (not NULL), in any order:
- *                 ok = yk_row_text(&w, &t, t.column[i], text, n);         // or yk_row_number()
+ *                 ok = yk_row_text(&w, &t, t.column[i], text, n);
  *                 // a null is left out, except for a label: that is yk_row_text(..., "", 0)
  *             if (!ok)
  *                 report yk_cell_fault(&t, i, text, n, reason)            // as a bad record
  *             st = yk_row_end(&w, schema, numbers, rows);
  *
- * Numbers in categorical columns have the same features as their shortest decimal text: 7, 0.5. Dictionary-encoded columns
+ * Numbers in categorical columns have the same features as their texts (yk_parquet_number_text()). Dictionary-encoded columns
  * may compute yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
  */
 #ifndef YK_DATA_COLUMNS_H
@@ -190,7 +190,7 @@ static inline bool yk_row_scaled(yk_row *w, const yk_schema *s, const yk_schema_
     return isfinite(x);
 }
 
-/* A cell of any column. false: the value is bad. NaN is a missing value. */
+/* A cell of any column; a label or a weight that is a number. false: the value is bad. */
 bool yk_row_text(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, const char *text, size_t n);
 bool yk_row_number(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, double v);
 

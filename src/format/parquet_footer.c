@@ -102,6 +102,9 @@ static void set_type(const element *e, yk_parquet_column *c)
     c->physical = (uint8_t)p;
     c->kind = p == YK__PQ_BYTES ? YK_PARQUET_TEXT : p >= YK__PQ_FLOAT ? YK_PARQUET_REAL : YK_PARQUET_INTEGER;
     c->is_unsigned = !e->is_signed || (e->converted >= 11 && e->converted <= 14);
+    c->form = p == YK__PQ_INT64 && c->is_unsigned ? YK_PARQUET_UNSIGNED
+              : p == YK__PQ_FLOAT                 ? YK_PARQUET_FLOAT
+                                                  : YK_PARQUET_NUMBER;
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
         const bool logical = e->logical == meanings[i].logical;
         if (!logical && (e->logical >= 0 || e->converted != meanings[i].converted))
