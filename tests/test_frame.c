@@ -13,12 +13,12 @@ enum { COLUMNS = 16, FIRST = 4, ROWS = 6 };
 
 static const char csv[] =
     "flag,tiny,byte,word,count,big,id,half,ratio,day,late,when,city,long,view,plan,code,clicked\n"
-    "1,-5,200,-3000,4000000000,-7,18446744073709551615,0.5,1.25,19000,19001,1.5,Rome,a,short,x,7,1\n"
-    "0,4,1,2,3,,5,-2,,19001,19002,2.5,Oslo,bb,a text of more than 12 bytes,y,-3,0\n"
-    "1,,2,3,4,8,6,65504,0.5,19002,19003,3.5,,ccc,,x,7,1\n"
-    "0,6,3,4,5,9,7,0.125,-1,,19004,4.5,Rome,dddd,short,,,0\n"
-    "1,7,4,5,6,10,8,1,2,19004,19005,,Oslo,,x,y,-3,1\n"
-    "1,8,5,6,7,11,9,2,3,19005,19006,6.5,Rome,f,y,x,7,0\n";
+    "true,-5,200,-3000,4000000000,-7,18446744073709551615,0.5,1.25,19000,19001,1.5,Rome,a,short,x,7,1\n"
+    "false,4,1,2,3,,5,-2,,19001,19002,2.5,Oslo,bb,a text of more than 12 bytes,y,-3,0\n"
+    "true,,2,3,4,8,6,65504,0.5,19002,19003,3.5,,ccc,,x,7,1\n"
+    "false,6,3,4,5,9,7,0.125,-1,,19004,4.5,Rome,dddd,short,,,0\n"
+    "true,7,4,5,6,10,8,1,2,19004,19005,,Oslo,,x,y,-3,1\n"
+    "true,8,5,6,7,11,9,2,3,19005,19006,6.5,Rome,f,y,x,7,0\n";
 
 static const char *const name[] = {"flag",  "tiny", "byte", "word", "count", "big",  "id",   "half",
                                    "ratio", "day",  "late", "when", "city",  "long", "view", "plan"};
@@ -278,6 +278,8 @@ static void texts_of_numbers(void **state)
     } cases[] = {{YK_PARQUET_NUMBER, 1000000, 0, "1000000"},
                  {YK_PARQUET_NUMBER, INT64_MIN, 0, "-9223372036854775808"},
                  {YK_PARQUET_UNSIGNED, -1, 0, "18446744073709551615"},
+                 {YK_PARQUET_BOOLEAN, 1, 0, "true"},
+                 {YK_PARQUET_BOOLEAN, 0, 0, "false"},
                  {YK_PARQUET_NUMBER, 0, 2.5, "2.5"},
                  {YK_PARQUET_NUMBER, 0, 0.1f, "0.10000000149011612"},
                  {YK_PARQUET_FLOAT, 0, 0.1f, "0.1"},

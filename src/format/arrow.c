@@ -196,6 +196,7 @@ static bool has_nulls(const struct ArrowArray *a)
 static yk_parquet_form form_of(char letter)
 {
     return letter == 'L'   ? YK_PARQUET_UNSIGNED
+           : letter == 'b' ? YK_PARQUET_BOOLEAN
            : letter == 'e' ? YK_PARQUET_HALF
            : letter == 'f' ? YK_PARQUET_FLOAT
                            : YK_PARQUET_NUMBER;

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 void yk_parquet_number_text(const yk_parquet_values *v, size_t i, char out[YK_PARQUET_TEXT_SIZE])
 {
@@ -15,6 +16,8 @@ void yk_parquet_number_text(const yk_parquet_values *v, size_t i, char out[YK_PA
         return;
     if (v->real)
         yk_number_shortest(v->real[i], bits, out, YK_PARQUET_TEXT_SIZE);
+    else if (v->integer && v->form == YK_PARQUET_BOOLEAN)
+        strcpy(out, v->integer[i] ? "true" : "false");
     else if (v->integer)
         snprintf(out, YK_PARQUET_TEXT_SIZE, v->form == YK_PARQUET_UNSIGNED ? "%llu" : "%lld",
                  (long long)v->integer[i]);

@@ -103,6 +103,7 @@ static void set_type(const element *e, yk_parquet_column *c)
     c->kind = p == YK__PQ_BYTES ? YK_PARQUET_TEXT : p >= YK__PQ_FLOAT ? YK_PARQUET_REAL : YK_PARQUET_INTEGER;
     c->is_unsigned = !e->is_signed || (e->converted >= 11 && e->converted <= 14);
     c->form = p == YK__PQ_INT64 && c->is_unsigned ? YK_PARQUET_UNSIGNED
+              : p == YK__PQ_BOOLEAN               ? YK_PARQUET_BOOLEAN
               : p == YK__PQ_FLOAT                 ? YK_PARQUET_FLOAT
                                                   : YK_PARQUET_NUMBER;
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
