@@ -56,7 +56,7 @@ bool yk_cell_number(const char *text, size_t n, double *out)
     return true;
 }
 
-/* ---- dates and times: ISO 8601, UTC */
+/* ---- dates and times: ISO 8601, UTC or with an offset from it */
 
 /* A number of `digits` digits, after a separator, which is one of the characters in `before` ("": no separator). */
 static bool part(const char **p, const char *end, const char *before, int digits, int64_t *out)
@@ -101,8 +101,19 @@ static bool read_time(const char *p, const char *end, int64_t *days, double *sec
         for (p++; p < end && *p >= '0' && *p <= '9'; p++)
             *seconds += (*p - '0') * (unit /= 10.0);
     }
-    const size_t left = (size_t)(end - p);
-    return !left || (left == 1 && *p == 'Z') || (left == 6 && !memcmp(p, "+00:00", 6));
+    if (p == end || (*p == 'Z' && p + 1 == end))
+        return true;
+    const double east = *p == '-' ? -1.0 : 1.0;
+    if (!part(&p, end, "+-", 2, &hour) || !part(&p, end, ":", 2, &minute) || p != end || hour > 23 ||
+        minute > 59)
+        return false;
+    *seconds -= east * (double)(hour * 3600 + minute * 60);
+    return true;
+}
+
+char yk__time_kind(const char *type)
+{
+    return !strncasecmp(type, "timestamp", 9) ? 's' : !strncasecmp(type, "date", 4) ? 'd' : 0;
 }
 
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out)
@@ -111,11 +122,11 @@ bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, do
     double seconds;
     if (yk_cell_number(text, n, out))
         return true;
-    const bool date = !strncasecmp(c->type, "date", 4), time = !strncasecmp(c->type, "timestamp", 9);
+    const char kind = yk__time_kind(c->type);
     yk_cell_trim(&text, &n);
-    if (!(date || time) || !read_time(text, text + n, &days, &seconds))
+    if (!kind || !read_time(text, text + n, &days, &seconds))
         return false;
-    *out = date ? (double)days : (double)days * 86400.0 + seconds;
+    *out = kind == 'd' ? (double)days : (double)days * 86400.0 + seconds;
     return true;
 }
 
@@ -258,6 +269,7 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
 
 void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, char out[400])
 {
+    const char kind = yk__time_kind(t->column[i]->type);
     char name[80], token[48];
     yk_tabular_name(t, i, name);
     yk__text_show(text, n, token);
@@ -272,6 +284,9 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
         label_fault(t->schema, name, text, n, out);
     else if (is_decimal(text, n))
         snprintf(out, 400, "%s: %s is too large for a 32-bit float", name, token);
+    else if (kind == 'd' || kind == 's')
+        snprintf(out, 400, "%s: '%s' is not a %s such as %s, as in the training data", name, token,
+                 kind == 'd' ? "date" : "time", kind == 'd' ? "2024-02-29" : "2024-02-29 12:30:00+01:00");
     else if (t->schema != t->own && !t->source->options.fit)
         snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
                  yk_cell_comma_hint(text, n));

@@ -143,7 +143,8 @@ static char kind_of(const char *type)
     for (size_t i = 0; texts[i]; i++)
         if (!strcasecmp(type, texts[i]))
             return 't';
-    return !strncasecmp(type, "timestamp", 9) ? 's' : !strncasecmp(type, "date", 4) ? 'd' : 'n';
+    const char time = yk__time_kind(type);
+    return time ? time : 'n';
 }
 
 bool yk__time_differs(const char *type, const char *other)
@@ -163,10 +164,11 @@ yk_status yk__tabular_types(const yk_tabular *t)
             continue;
         const char here = kind_of(type), there = kind_of(c->type);
         yk_tabular_name(t, i, name);
-        const bool time = yk__time_differs(type, c->type),
-                   parsed = c->role == YK_COLUMN_NUMERIC && here == 't',     /* texts such as 2024-02-29 */
-            numbers = !strcmp(type, "number") || !strcmp(c->type, "number"); /* CSV: days, perhaps */
-        if (time && !parsed && !numbers)
+        const bool category = c->role == YK_COLUMN_CATEGORICAL, time = yk__time_differs(type, c->type),
+                   text = here == 't' || (category && there == 't'), /* such as 2024-02-29 */
+            numbers =
+                !category && (!strcmp(type, "number") || !strcmp(c->type, "number")); /* CSV: days, perhaps */
+        if (time && !text && !numbers)
             return yk_fail(YK_EDATA,
                            "%s: %s has the type %s here, but %s in the training data, which means something "
                            "else: convert the column",
@@ -176,7 +178,7 @@ yk_status yk__tabular_types(const yk_tabular *t)
                     "%s since 1970",
                     t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
                     here == 'd' || there == 'd' ? "days" : "seconds");
-        if (c->role == YK_COLUMN_CATEGORICAL && here == 'n' && there == 't' && !guessed)
+        if (category && here == 'n' && there == 't' && !guessed)
             yk_warn("%s: %s has the type %s here, but %s in the training data: values are equal only if they "
                     "are written the same way (7 is not 07)",
                     t->source->spec, name, type, c->type);

@@ -50,6 +50,17 @@ static const yk_arrow_type *find_type(const char *format)
     return NULL;
 }
 
+static yk_parquet_form form_of(const yk_arrow_type *t)
+{
+    return t->letter == 'L'           ? YK_PARQUET_UNSIGNED
+           : t->letter == 'b'         ? YK_PARQUET_BOOLEAN
+           : t->letter == 'e'         ? YK_PARQUET_HALF
+           : t->letter == 'f'         ? YK_PARQUET_FLOAT
+           : t->unit > 0.0            ? YK_PARQUET_TIME
+           : !strcmp(t->name, "date") ? YK_PARQUET_DATE
+                                      : YK_PARQUET_NUMBER;
+}
+
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
 {
     static const char *const refused[][2] = {
@@ -64,6 +75,7 @@ yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
     if (!t || (s->dictionary && (!index || !strchr("cCsSiIlL", index->letter) || values->dictionary)))
         return (yk_arrow_type){.name = "", .refused = refused[i][1]};
     yk_arrow_type out = *t;
+    out.form = form_of(t);
     out.is_text = index || t->kind == YK_PARQUET_TEXT;
     if (index) {
         out.name = "dictionary";
@@ -193,15 +205,6 @@ static bool has_nulls(const struct ArrowArray *a)
     return a->null_count != 0 && a->n_buffers && a->buffers[0];
 }
 
-static yk_parquet_form form_of(char letter)
-{
-    return letter == 'L'   ? YK_PARQUET_UNSIGNED
-           : letter == 'b' ? YK_PARQUET_BOOLEAN
-           : letter == 'e' ? YK_PARQUET_HALF
-           : letter == 'f' ? YK_PARQUET_FLOAT
-                           : YK_PARQUET_NUMBER;
-}
-
 /* Numbers that numbers() returned. */
 static void set_numbers(const yk_arrow_type *t, const void *p, yk_parquet_values *out)
 {
@@ -221,7 +224,7 @@ static yk_status open_dictionary(yk_arrow_values *v)
         texts(v->type.letter, d, offset, n, v->text);
     for (size_t first = 0; numeric && first < n; first += YK_PARQUET_BATCH) {
         const size_t some = n - first < YK_PARQUET_BATCH ? n - first : YK_PARQUET_BATCH;
-        yk_parquet_values values = {.form = form_of(v->type.letter)};
+        yk_parquet_values values = {.form = v->type.form};
         set_numbers(&v->type, numbers(&v->type, v->type.letter, d, offset + first, some, v->value), &values);
         for (size_t i = 0; i < some; i++) {
             char *digits = v->digits + (first + i) * DIGITS;
@@ -245,7 +248,7 @@ yk_status yk_arrow_open(yk_arrow_values *v, const yk_arrow_type *type, const str
     v->array = array;
     v->type = *type;
     v->name = name;
-    v->out = (yk_parquet_values){.form = type->index ? YK_PARQUET_NUMBER : form_of(type->letter)};
+    v->out = (yk_parquet_values){.form = type->index ? YK_PARQUET_NUMBER : type->form};
     free(v->digits);
     v->digits = NULL;
     if (!has_buffers(type->index ? type->index : type->letter, array) ||

@@ -117,6 +117,9 @@ static void set_type(const element *e, yk_parquet_column *c)
             c->unit = logical && e->time_unit >= 1 && e->time_unit <= 3 ? units[e->time_unit]
                                                                         : units[meanings[i].unit];
             c->kind = YK_PARQUET_REAL;
+            c->form = YK_PARQUET_TIME;
+        } else if (meanings[i].converted == 6 && p == YK__PQ_INT32) {
+            c->form = YK_PARQUET_DATE;
         }
         break;
     }
