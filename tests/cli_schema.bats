@@ -264,6 +264,15 @@ END
     grep -q ',1$' file.csv
     try predict --checkpoint run --data csv:day1.csv --id user
     expect 2 "no column 'user'; the columns are: id, price"
+    sed 's/id,/class,/' day1.csv >class.csv # a column with the name of an output
+    for form in --csv --json; do
+        try predict --checkpoint run --data csv:class.csv $form --with city,class
+        expect 2 "--id or --with class: the predictions would have two columns of this name: specify the column by its number"
+        try predict --checkpoint run --data csv:class.csv $form --with city,1
+        expect 0
+    done
+    try predict --checkpoint run --data csv:day1.csv --json --id id --with city,id
+    expect 2 "--id or --with id: the predictions would have two columns of this name"
     try predict --checkpoint run --data csv:day1.csv --threshold 2
     expect 2 "--threshold 2: must be between 0 and 1"
     "$YOKE" train --model softmax --data 'csv:day1.csv?label=hour&ignore=id,city,os' --out many --quiet --test none >/dev/null
