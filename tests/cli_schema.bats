@@ -570,8 +570,12 @@ END
     learn onehot "csv:day1.csv$model&encode=onehot"
     tr A-Z a-z <day1.csv >lower.csv
     try eval --checkpoint onehot --data csv:lower.csv
-    expect 0 "column 4 (city): none of its values occurred in the training data, which has values such as '"
+    expect 0 "occurred in the training data, which has values such as those in quotes: column 4 (city) ('"
     ! grep -q "(os)" err
+    awk -F, 'BEGIN { OFS = FS } NR > 1 { $5 = "x" $5 } 1' lower.csv >both.csv
+    try eval --checkpoint onehot --data csv:both.csv
+    [ "$(grep -c warning err)" = 1 ] # one for all columns
+    expect 0 "column 4 (city) ('" "column 5 (os) ('"
     try eval --checkpoint onehot --data csv:day1.csv
     expect 0
     ! grep -q warning err

@@ -153,37 +153,51 @@ bool yk__time_differs(const char *type, const char *other)
     return a && b && a != b && (a == 's' || a == 'd' || b == 's' || b == 'd');
 }
 
+/* *unlike_out: a category is a number here, but was a text. */
+static yk_status compare_type(const yk_tabular *t, size_t i, const char *name, bool *unlike_out)
+{
+    const yk_schema_column *c = t->column[i];
+    const char *type = t->own->column[i].type, here = kind_of(type), there = kind_of(c->type);
+    const bool category = c->role == YK_COLUMN_CATEGORICAL, time = yk__time_differs(type, c->type),
+               text = here == 't' || (category && there == 't'), /* such as 2024-02-29 */
+        numbers =
+            !category && (!strcmp(type, "number") || !strcmp(c->type, "number")); /* CSV: days, perhaps */
+    *unlike_out = category && here == 'n' && there == 't' && strncasecmp(type, "bool", 4);
+    if (time && !text && !numbers)
+        return yk_fail(YK_EDATA,
+                       "%s: %s has the type %s here, but %s in the training data, which means something "
+                       "else: convert the column",
+                       t->source->spec, name, type, c->type);
+    if (time && numbers)
+        yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
+                "%s since 1970",
+                t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
+                here == 'd' || there == 'd' ? "days" : "seconds");
+    return YK_OK;
+}
+
 yk_status yk__tabular_types(const yk_tabular *t)
 {
     const bool guessed = !strcmp(t->source->ops->name, "csv");
-    for (size_t i = 0; i < t->own->ncolumns; i++) {
-        const yk_schema_column *c = t->column[i];
-        const char *type = t->own->column[i].type;
+    yk_text list = {0};
+    size_t n = 0;
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < t->own->ncolumns && !st; i++) {
         char name[80];
-        if (!c || !yk_is_feature(c))
+        bool unlike;
+        if (!t->column[i] || !yk_is_feature(t->column[i]))
             continue;
-        const char here = kind_of(type), there = kind_of(c->type);
-        yk_tabular_name(t, i, name);
-        const bool category = c->role == YK_COLUMN_CATEGORICAL, time = yk__time_differs(type, c->type),
-                   text = here == 't' || (category && there == 't'), /* such as 2024-02-29 */
-            numbers =
-                !category && (!strcmp(type, "number") || !strcmp(c->type, "number")); /* CSV: days, perhaps */
-        if (time && !text && !numbers)
-            return yk_fail(YK_EDATA,
-                           "%s: %s has the type %s here, but %s in the training data, which means something "
-                           "else: convert the column",
-                           t->source->spec, name, type, c->type);
-        if (time && numbers)
-            yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
-                    "%s since 1970",
-                    t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
-                    here == 'd' || there == 'd' ? "days" : "seconds");
-        if (category && here == 'n' && there == 't' && !guessed)
-            yk_warn("%s: %s has the type %s here, but %s in the training data: values are equal only if they "
-                    "are written the same way (7 is not 07)",
-                    t->source->spec, name, type, c->type);
+        st = compare_type(t, i, yk_tabular_name(t, i, name), &unlike);
+        if (unlike && !guessed)
+            yk__tabular_list(&list, n++, name, NULL);
     }
-    return YK_OK;
+    if (list.s && !st)
+        yk_warn("%s: categorical columns have numbers here, but texts in the training data: values are equal "
+                "only "
+                "if they are written the same way (7 is not 07): %s",
+                t->source->spec, list.s);
+    yk_text_fini(&list);
+    return st;
 }
 
 /* ---- options */
