@@ -207,7 +207,12 @@ static void missing_values(void **state)
     static const float x[] = {0, 1, 0, 2, 0, 3};
     static const int32_t y[] = {1, 0, 1};
     expect_dense(csv("1,NA,1\n0,,2\n1,-999,3\n", "?missing=-999,?"), 3, 2, x, y);
+    expect_dense(csv("1,-999.0,1\n0, -999 ,2\n1,-9.99e2,3\n", "?missing=-999"), 3, 2, x, y);
     yk_rows rows;
+    read_well(csv("1,-1\n0,-1.0\n1,x\n", "?categorical=2&header=0&missing=-1"), &rows);
+    assert_int_equal(rows.start[1], 0); /* categories are compared as texts */
+    assert_int_equal(rows.start[3], 2);
+    yk_rows_fini(&rows);
     read_well(csv("1,NA\n0,\n1,-\n", "?categorical=2&header=0&missing=-"), &rows);
     assert_int_equal(rows.start[1], 1); /* NA may be a value of a categorical column */
     assert_int_equal(rows.start[3], 1);

@@ -21,11 +21,6 @@ yk_status yk__cell_table_choose(yk__cell_table *t)
         if (used)
             t->used[t->nused++] = i;
     }
-    const yk__names *words = &tabular->schema->missing;
-    if (words->n && !(t->missing = calloc(words->n, sizeof *t->missing)))
-        return yk_fail_memory(words->n * sizeof *t->missing, "missing values");
-    for (size_t i = 0; i < words->n; i++)
-        t->nmissing += yk_cell_number(words->name[i], strlen(words->name[i]), &t->missing[t->nmissing]);
     return YK_OK;
 }
 
@@ -33,7 +28,6 @@ void yk__cell_table_fini(yk__cell_table *t)
 {
     yk_tabular_fini(&t->tabular);
     free(t->used);
-    free(t->missing);
 }
 
 /* ---- cells */
@@ -47,12 +41,10 @@ static inline bool has_value(const yk__cell *c, size_t i)
 static inline double number_of(const yk__cell_table *t, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
-    double x = v->real                          ? v->real[i]
-               : v->form == YK_PARQUET_UNSIGNED ? (double)(uint64_t)v->integer[i]
-                                                : (double)v->integer[i];
-    for (size_t k = 0; k < t->nmissing; k++)
-        x = x == t->missing[k] ? (double)NAN : x;
-    return x;
+    const double x = v->real                          ? v->real[i]
+                     : v->form == YK_PARQUET_UNSIGNED ? (double)(uint64_t)v->integer[i]
+                                                      : (double)v->integer[i];
+    return yk_number_missing(t->tabular.schema, x) ? (double)NAN : x;
 }
 
 /* The value as text, for messages, categories and split-by; that of a number is valid until the next call. */
@@ -93,7 +85,7 @@ static void scale_numbers(const yk__cell_table *t, yk__cell *c, size_t rows)
     const yk_parquet_values *v = c->values;
     const yk_schema_column column = *c->column;
     float worst = 0.0f;
-    if (v->real && !t->nmissing && scale == YK_SCALE_NONE) {
+    if (v->real && !t->tabular.schema->nmissing && scale == YK_SCALE_NONE) {
         for (size_t i = 0; i < rows; i++)
             c->x[i] = (float)v->real[i];
     } else {

@@ -22,8 +22,6 @@ typedef struct {
     yk_tabular tabular;
     size_t nused, *used; /* columns that are read */
     size_t split_by;     /* tabular.split_by, as an index in `used` */
-    double *missing;     /* [nmissing] numbers that mean "missing" */
-    size_t nmissing;
     const yk_rows
         *given; /* labels, weights and targets of the caller, instead of columns; each may be NULL */
 } yk__cell_table;

@@ -133,10 +133,13 @@ bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, do
 bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric)
 {
     static const char *const names[] = {"NA", "N/A", "NaN", "nan", "NULL", "null", "None", "\\N", NULL};
+    double v;
     if (n == 0 || (s->missing.n && yk__words_find(&s->missing, text, n) != s->missing.n))
         return true;
     if (!numeric || (strchr("Nn\\", *text) && find_word(names, text, n) >= 0))
         return numeric;
+    if (s->nmissing && yk_cell_number(text, n, &v))
+        return yk_number_missing(s, v);
     yk_cell_trim(&text, &n);
     return n == 0;
 }

@@ -91,8 +91,18 @@ char yk__time_kind(const char *type);
  * 2024-02-29T12:30:00.5Z or 2024-02-29 13:30:00.5+01:00 becomes the same number as there: days or seconds since 1970. */
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out);
 
-/* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like. */
+/* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like, and
+ * those of schema->missing that are written differently: -1.0 for -1. */
 bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric);
+
+/* The same for a number: whether one of schema->missing is the same number, however it is written. */
+static inline bool yk_number_missing(const yk_schema *s, double v)
+{
+    bool missing = false;
+    for (size_t i = 0; i < s->nmissing; i++)
+        missing |= v == s->missing_number[i];
+    return missing;
+}
 
 /* For messages about a value that is not a number: a hint if it would be one with a decimal point, as 0,5; else "". */
 const char *yk_cell_comma_hint(const char *text, size_t n);
