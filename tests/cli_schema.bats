@@ -480,7 +480,7 @@ END
 }
 
 @test "data inspect: the columns of a table" {
-    sed '3s/^\(u1,\)[^,]*/\1/; 1s/clicked/bought/' day1.csv >a.csv
+    sed '3s/^\(u1,\)[^,]*/\1/; 1s/clicked/bought/; s/Oslo/Malmö/' day1.csv >a.csv
     try data inspect csv:a.csv --first 0
     expect 0 "no column is named label, target, y, click, clicked or class" "these columns are not numeric: id,city,os"
     try data inspect "csv:a.csv?label=bought&categorical=city,os&ignore=id" --first 0
@@ -492,6 +492,7 @@ END
     grep -qE '^hour +numeric +integer +0 +24 ' out
     grep -qE '^city +categorical +text +0 +4 ' out
     grep -qE '^bought +label +integer +0 +2 +[01], [01]$' out
+    grep -q Malmö out
     try data inspect "csv:-?label=bought&categorical=city,os&ignore=id" --first 0 --json <a.csv
     expect 0
     [ "$(field table | python3 -c 'import json, sys; t = json.load(sys.stdin); print(t[1]["missing"], t[3]["role"], t[3]["distinct"])')" = "1 categorical 4" ]

@@ -225,7 +225,7 @@ static yk_status count_cells(const yk_schema *s, const yk_reader *r, size_t rows
             bool is_new = false;
             st = yk_schema_value_add(&c->seen, yk_cell_hash(1, text, n) | 1, &is_new);
             if (is_new && c->seen.n <= YK_INSPECT_EXAMPLES &&
-                !(c->example[c->seen.n - 1] = strndup(text, 40))) /* the first values */
+                !(c->example[c->seen.n - 1] = strndup(text, 48))) /* the first values */
                 st = yk_fail_memory(40, "a value");
         }
     return st;
