@@ -215,6 +215,11 @@ END
         grep -q '^true,-2000000000000000,0.25,2022-01-26,2023-11-14 22:13:29,' b.txt
         [ ! -s err ] || { cat err; false; }
     done
+    tail -n +2 texts.csv >bare.csv # columns without names, which Parquet always has
+    "$YOKE" train --model logreg --data "csv:bare.csv?label=1&classes=false,true&numeric=2" --out bare --quiet --test none 2>/dev/null
+    run "$YOKE" predict --checkpoint bare --data "$corpus/v1-plain"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"the columns have names, but the model was trained on data without a header"* ]]
 }
 
 @test "parquet: two threads and two processes train on each row once, in memory, streamed, and from a cache" {

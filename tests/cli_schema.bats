@@ -182,7 +182,10 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     try predict --checkpoint positions --data csv:short.csv
     expect 3 "4 columns, but the model was trained on 6"
     try predict --checkpoint positions --data csv:day1.csv
-    expect 3 "the data has a header, but the training data had none: add ?header=1"
+    expect 3 "the data has a header, but the training data had none: add ?header=1 to match the columns by position, or ?header=0 if"
+    table id,price >short.csv
+    try predict --checkpoint positions --data csv:short.csv # an option would not help
+    expect 3 "2 columns, but the model was trained on 6"
 }
 
 @test "the label is never chosen silently" {

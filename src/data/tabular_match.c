@@ -107,14 +107,7 @@ yk_status yk__tabular_unique(const yk_tabular *t)
 static yk_status match_positions(yk_tabular *t)
 {
     const yk_schema *m = t->source->options.schema, *s = t->own;
-    const char *given = yk_spec_text(&t->source->parsed, "header");
     const yk_schema_column *label = yk_schema_first(m, YK_COLUMN_LABEL);
-    if (s->header != m->header && !given)
-        return yk_fail(YK_EDATA,
-                       "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
-                       "the columns by "
-                       "position",
-                       t->source->spec, s->header ? "a" : "no", m->header ? "one" : "none", s->header);
     const bool shorter = label && t->source->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
     if (s->ncolumns != m->ncolumns && !shorter)
         return yk_fail(
@@ -122,6 +115,18 @@ static yk_status match_positions(yk_tabular *t)
             "%s: %zu column%s, but the model was trained on %zu; columns without names are matched by "
             "position",
             t->source->spec, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
+    if (s->header != m->header && !strstr(t->source->ops->options, "header"))
+        return yk_fail(
+            YK_EDATA,
+            "%s: the columns have names, but the model was trained on data without a header: train it on "
+            "data with one",
+            t->source->spec);
+    if (s->header != m->header && !yk_spec_text(&t->source->parsed, "header"))
+        return yk_fail(YK_EDATA,
+                       "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
+                       "the columns by position, or ?header=%d if the first line is %s",
+                       t->source->spec, s->header ? "a" : "no", m->header ? "one" : "none", s->header,
+                       !s->header, s->header ? "a row" : "a header");
     for (size_t i = 0, k = 0; i < s->ncolumns; i++, k++) {
         k += shorter && &m->column[k] == label;
         t->column[i] = &m->column[k];
