@@ -244,6 +244,8 @@ END
     run ask inspect "$corpus/v1-snappy?label=flag"
     [ "$status" -eq 0 ]
     [[ "$output" == *"parquet, 1 file"*"examples        40"* ]]
+    grep -qE '^day +numeric +date +0 +40 +2022-01-08, 2022-01-09, 2022-01-10, ' <<<"$output"
+    grep -qE '^time +numeric +timestamp +0 +40 +2023-11-14 22:13:20, 2023-11-14 22:13:20.5, ' <<<"$output"
     run ask inspect "parquet:$corpus/refused?label=x"
     [ "$status" -eq 3 ]
     grep -q "refused: column 'price': DECIMAL cannot be read; leave it out with ignore=" stderr
