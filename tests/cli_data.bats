@@ -165,12 +165,18 @@ parquet_as_csv() {
 names = "flag,small,count,big,ratio,exact,city,name,day,time"
 def null(i, every, value):
     return "" if i % every == 1 else value
-with open("same.csv", "w") as f:
+from datetime import date, datetime, timedelta
+with open("same.csv", "w") as f, open("texts.csv", "w") as texts: # texts: as other programs write the values
     f.write(names + "\n")
+    texts.write(names + "\n")
     for i in range(40):
         city = null(i, 7, ("Paris", "Rome", '"Oslo, Norway"')[i % 3])
         f.write(f'{int(i % 3 == 0)},{null(i, 5, i * 7 - 100)},{3000000000 + i % 4},{null(i, 4, (i - 20) * 10**15)},{i / 8 - 2},'
                 f'{null(i, 3, i / 16 + 1e9)},{city},{"n" * (i % 11)}{i},{19000 + i},{1.7e9 + i / 2}\n')
+        day, time = date(2022, 1, 8) + timedelta(i), str(datetime(2023, 11, 14, 22, 13, 20) + timedelta(seconds=i / 2))
+        texts.write(f'{str(i % 3 == 0).lower()},{null(i, 5, i * 7 - 100)},{3000000000 + i % 4},{null(i, 4, (i - 20) * 10**15)},'
+                    f'{i / 8 - 2:g},{null(i, 3, f"{i / 16 + 1e9:.14g}")},{city},{"n" * (i % 11)}{i},{day},'
+                    f'{time.removesuffix("00000")}\n')
 END
 }
 
@@ -189,11 +195,31 @@ END
         done
         "$YOKE" eval --checkpoint "$run" --data "parquet:$corpus/v2-gzip" --json >out
         [ "$(python3 -c 'import json; print(json.load(open("out"))["examples"])')" = 40 ]
-        "$YOKE" predict --checkpoint "$run" --data csv:same.csv --id name --with city,count,day --csv --out a.txt
-        "$YOKE" predict --checkpoint "$run" --data "$corpus/v1-snappy" --id name --with city,count,day --csv --out b.txt
+        "$YOKE" predict --checkpoint "$run" --data csv:same.csv --id name --with city,count --csv --out a.txt
+        "$YOKE" predict --checkpoint "$run" --data "$corpus/v1-snappy" --id name --with city,count --csv --out b.txt
         cmp a.txt b.txt
-        grep -q '^nn2,"Oslo, Norway",3000000002,19002,' b.txt
+        grep -q '^nn2,"Oslo, Norway",3000000002,' b.txt
     done
+}
+
+@test "parquet: as categories, and with --with, values have the texts of a CSV file" {
+    parquet_as_csv
+    corpus=$BATS_TEST_DIRNAME/../fuzz/corpus/parquet
+    options='label=flag&classes=false,true&ignore=name&categorical=small,count,big,ratio,exact,city,day,time&encode=onehot'
+    for data in csv:texts.csv "parquet:$corpus/v1-plain"; do
+        rm -rf run
+        "$YOKE" train --model logreg --data "$data?$options" --out run --quiet --workers 1 --batch 8 --test none
+        "$YOKE" predict --checkpoint run --data csv:texts.csv --with flag,big,ratio,day,time --csv --out a.txt 2>err
+        "$YOKE" predict --checkpoint run --data "$corpus/v1-snappy" --with flag,big,ratio,day,time --csv --out b.txt 2>>err
+        cmp a.txt b.txt
+        grep -q '^true,-2000000000000000,0.25,2022-01-26,2023-11-14 22:13:29,' b.txt
+        [ ! -s err ] || { cat err; false; }
+    done
+    tail -n +2 texts.csv >bare.csv # columns without names, which Parquet always has
+    "$YOKE" train --model logreg --data "csv:bare.csv?label=1&classes=false,true&numeric=2" --out bare --quiet --test none 2>/dev/null
+    run "$YOKE" predict --checkpoint bare --data "$corpus/v1-plain"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"the columns have names, but the model was trained on data without a header"* ]]
 }
 
 @test "parquet: two threads and two processes train on each row once, in memory, streamed, and from a cache" {
@@ -218,6 +244,8 @@ END
     run ask inspect "$corpus/v1-snappy?label=flag"
     [ "$status" -eq 0 ]
     [[ "$output" == *"parquet, 1 file"*"examples        40"* ]]
+    grep -qE '^day +numeric +date +0 +40 +2022-01-08, 2022-01-09, 2022-01-10, ' <<<"$output"
+    grep -qE '^time +numeric +timestamp +0 +40 +2023-11-14 22:13:20, 2023-11-14 22:13:20.5, ' <<<"$output"
     run ask inspect "parquet:$corpus/refused?label=x"
     [ "$status" -eq 3 ]
     grep -q "refused: column 'price': DECIMAL cannot be read; leave it out with ignore=" stderr

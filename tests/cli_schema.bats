@@ -182,7 +182,10 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     try predict --checkpoint positions --data csv:short.csv
     expect 3 "4 columns, but the model was trained on 6"
     try predict --checkpoint positions --data csv:day1.csv
-    expect 3 "the data has a header, but the training data had none: add ?header=1"
+    expect 3 "the data has a header, but the training data had none: add ?header=1 to match the columns by position, or ?header=0 if"
+    table id,price >short.csv
+    try predict --checkpoint positions --data csv:short.csv # an option would not help
+    expect 3 "2 columns, but the model was trained on 6"
 }
 
 @test "the label is never chosen silently" {
@@ -274,6 +277,15 @@ END
     grep -q ',1$' file.csv
     try predict --checkpoint run --data csv:day1.csv --id user
     expect 2 "no column 'user'; the columns are: id, price"
+    sed 's/id,/class,/' day1.csv >class.csv # a column with the name of an output
+    for form in --csv --json; do
+        try predict --checkpoint run --data csv:class.csv $form --with city,class
+        expect 2 "--id or --with class: the predictions would have two columns of this name: specify the column by its number"
+        try predict --checkpoint run --data csv:class.csv $form --with city,1
+        expect 0
+    done
+    try predict --checkpoint run --data csv:day1.csv --json --id id --with city,id
+    expect 2 "--id or --with id: the predictions would have two columns of this name"
     try predict --checkpoint run --data csv:day1.csv --threshold 2
     expect 2 "--threshold 2: must be between 0 and 1"
     "$YOKE" train --model softmax --data 'csv:day1.csv?label=hour&ignore=id,city,os' --out many --quiet --test none >/dev/null
@@ -481,7 +493,7 @@ END
 }
 
 @test "data inspect: the columns of a table" {
-    sed '3s/^\(u1,\)[^,]*/\1/; 1s/clicked/bought/' day1.csv >a.csv
+    sed '3s/^\(u1,\)[^,]*/\1/; 1s/clicked/bought/; s/Oslo/Malmö/' day1.csv >a.csv
     try data inspect csv:a.csv --first 0
     expect 0 "no column is named label, target, y, click, clicked or class" "these columns are not numeric: id,city,os"
     try data inspect "csv:a.csv?label=bought&categorical=city,os&ignore=id" --first 0
@@ -493,6 +505,7 @@ END
     grep -qE '^hour +numeric +integer +0 +24 ' out
     grep -qE '^city +categorical +text +0 +4 ' out
     grep -qE '^bought +label +integer +0 +2 +[01], [01]$' out
+    grep -q Malmö out
     try data inspect "csv:-?label=bought&categorical=city,os&ignore=id" --first 0 --json <a.csv
     expect 0
     [ "$(field table | python3 -c 'import json, sys; t = json.load(sys.stdin); print(t[1]["missing"], t[3]["role"], t[3]["distinct"])')" = "1 categorical 4" ]
@@ -571,8 +584,12 @@ END
     learn onehot "csv:day1.csv$model&encode=onehot"
     tr A-Z a-z <day1.csv >lower.csv
     try eval --checkpoint onehot --data csv:lower.csv
-    expect 0 "column 4 (city): none of its values occurred in the training data, which has values such as '"
+    expect 0 "occurred in the training data, which has values such as those in quotes: column 4 (city) ('"
     ! grep -q "(os)" err
+    awk -F, 'BEGIN { OFS = FS } NR > 1 { $5 = "x" $5 } 1' lower.csv >both.csv
+    try eval --checkpoint onehot --data csv:both.csv
+    [ "$(grep -c warning err)" = 1 ] # one for all columns
+    expect 0 "column 4 (city) ('" "column 5 (os) ('"
     try eval --checkpoint onehot --data csv:day1.csv
     expect 0
     ! grep -q warning err

@@ -207,7 +207,12 @@ static void missing_values(void **state)
     static const float x[] = {0, 1, 0, 2, 0, 3};
     static const int32_t y[] = {1, 0, 1};
     expect_dense(csv("1,NA,1\n0,,2\n1,-999,3\n", "?missing=-999,?"), 3, 2, x, y);
+    expect_dense(csv("1,-999.0,1\n0, -999 ,2\n1,-9.99e2,3\n", "?missing=-999"), 3, 2, x, y);
     yk_rows rows;
+    read_well(csv("1,-1\n0,-1.0\n1,x\n", "?categorical=2&header=0&missing=-1"), &rows);
+    assert_int_equal(rows.start[1], 0); /* categories are compared as texts */
+    assert_int_equal(rows.start[3], 2);
+    yk_rows_fini(&rows);
     read_well(csv("1,NA\n0,\n1,-\n", "?categorical=2&header=0&missing=-"), &rows);
     assert_int_equal(rows.start[1], 1); /* NA may be a value of a categorical column */
     assert_int_equal(rows.start[3], 1);
@@ -237,6 +242,9 @@ static void faults(void **state)
         {"label,a,b\n1,2,3\n0,1,2,3\n", "", "line 3 at byte 16: 4 columns instead of 3"},
         {"label\ta\n1\t2\n1,2\n", "", "1 column instead of 2; the delimiter is 'tab'"},
         {"label,a\n1,2\n1,x\n1,3\n", "", "line 3 at byte 14: column 2 (a): 'x' is not a number"},
+        {"label,a\n1,2\n1,Zürich\n", "", "'Zürich' is not a number"},
+        {"label,a\n1,2\n1,Z\374r\033ich\302\233\n", "", "'Z?r?ich?\?' is not a number"},
+        {"label,a\n1,2\n1,123456789012345678901234567890123456789日本\n", "", "6789日...' is not a number"},
         {"label,a\n1,2\n1,inf\n", "", "'inf' is not a number"},
         {"label,a\n1,2\n1,1e39\n", "",
          "line 3 at byte 14: column 2 (a): 1e39 is too large for a 32-bit float"},
@@ -443,38 +451,6 @@ static void other_columns_than_the_model(void **state)
         assert_error(yk_schema_parse(damaged[i], "a model", &s), YK_EDATA, "a model: its schema");
 }
 
-static void numbers_have_the_features_of_their_text(void **state)
-{
-    (void)state;
-    yk_source *source =
-        open_well(csv("label,n,c\n1,0.5,0.5\n0,7,7\n1,-3,-3\n", "?categorical=c"), YK_SPLIT_TRAIN);
-    yk_tabular *t = &((yk__csv *)source)->table;
-    const yk_schema_column *c = t->schema->column;
-    yk_rows rows;
-    uint64_t hash[2];
-    yk_row w = {.hash = hash};
-    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
-    for (int i = 0; i < 3; i++)
-        for (int typed = 0; typed < 2; typed++) {
-            static const double v[] = {0.5, 7, -3};
-            static const char *const text[] = {"0.5", "7", "-3"};
-            assert_int_equal(yk_row_begin(&w, t->schema, false, &rows), YK_OK);
-            for (int k = 2; k >= 1; k--)
-                assert_true(!typed ? yk_row_text(&w, t, &c[k], text[i], strlen(text[i]))
-                                   : yk_row_number(&w, t, &c[k], v[i]));
-            assert_true(typed ? yk_row_number(&w, t, &c[0], 1) : yk_row_text(&w, t, &c[0], " 1", 2));
-            assert_int_equal(yk_row_end(&w, t->schema, false, &rows), YK_OK);
-        }
-    for (int e = 0; e < 12; e += 4) {
-        assert_int_equal(rows.index[e + 1], rows.index[e + 3]);
-        assert_true(rows.value[e] == rows.value[e + 2]);
-    }
-    assert_false(yk_row_number(&w, t, &c[0], NAN));
-    assert_false(yk_row_number(&w, t, &c[1], HUGE_VAL));
-    yk_rows_fini(&rows);
-    yk_source_free(source);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,7 +469,6 @@ int main(void)
         cmocka_unit_test(blocks_hold_each_line_once),
         cmocka_unit_test(columns_are_matched_by_name),
         cmocka_unit_test(other_columns_than_the_model),
-        cmocka_unit_test(numbers_have_the_features_of_their_text),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

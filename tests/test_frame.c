@@ -11,14 +11,51 @@
 
 enum { COLUMNS = 16, FIRST = 4, ROWS = 6 };
 
-static const char csv[] =
-    "flag,tiny,byte,word,count,big,id,half,ratio,day,late,when,city,long,view,plan,code,clicked\n"
-    "1,-5,200,-3000,4000000000,-7,18446744073709551615,0.5,1.25,19000,19001,1.5,Rome,a,short,x,7,1\n"
-    "0,4,1,2,3,,5,-2,,19001,19002,2.5,Oslo,bb,a text of more than 12 bytes,y,-3,0\n"
-    "1,,2,3,4,8,6,65504,0.5,19002,19003,3.5,,ccc,,x,7,1\n"
-    "0,6,3,4,5,9,7,6.103515625e-05,-1,,19004,4.5,Rome,dddd,short,,,0\n"
-    "1,7,4,5,6,10,8,1,2,19004,19005,,Oslo,,x,y,-3,1\n"
-    "1,8,5,6,7,11,9,2,3,19005,19006,6.5,Rome,f,y,x,7,0\n";
+/* As CSV, with dates and times as numbers (19001, 1.5) or as texts. */
+#define TABLE(AS)                                                                                                                               \
+    "flag,tiny,byte,word,count,big,id,half,ratio,day,late,when,city,long,view,plan,code,clicked\n"                                              \
+    "true,-5,200,-3000,4000000000,-7,18446744073709551615,0.5,1.25,19000," AS(                                                                  \
+        "19001,1.5",                                                                                                                            \
+        "2022-01-09,1970-01-01 00:00:01.5") ",Rome,a,short,x,7,1\n"                                                                             \
+                                            "false,4,1,2,3,,5,-2,,19001," AS(                                                                   \
+                                                "19002,2.5",                                                                                    \
+                                                "2022-01-10,1970-01-01 "                                                                        \
+                                                "00:00:02.5") ",Oslo,bb,a text "                                                                \
+                                                              "of more than 12 "                                                                \
+                                                              "bytes,y,-3,0\n"                                                                  \
+                                                              "true,,2,3,4,8,6,"                                                                \
+                                                              "65504,0.5,"                                                                      \
+                                                              "19002," AS(                                                                      \
+                                                                  "19003,3.5",                                                                  \
+                                                                  "2022-01-11,"                                                                 \
+                                                                  "1970-01-01 "                                                                 \
+                                                                  "00:00:03.5") ",,ccc,,x,7,1\n"                                                \
+                                                                                "false,6,3,4,5,9,7,0.125,-"                                     \
+                                                                                "1,," AS(                                                       \
+                                                                                    "19004,4.5",                                                \
+                                                                                    "2022-01-12,1970-01-01 "                                    \
+                                                                                    "00:00:04.5") ",Rome,"                                      \
+                                                                                                  "dddd,"                                       \
+                                                                                                  "short,,,"                                    \
+                                                                                                  "0\n"                                         \
+                                                                                                  "true,7,"                                     \
+                                                                                                  "4,5,6,"                                      \
+                                                                                                  "10,8,1,"                                     \
+                                                                                                  "2,"                                          \
+                                                                                                  "19004"                                       \
+                                                                                                  "," AS(                                       \
+                                                                                                      "1900"                                    \
+                                                                                                      "5,",                                     \
+                                                                                                      "2022"                                    \
+                                                                                                      "-01-"                                    \
+                                                                                                      "13,") ",Oslo,,x,y,-3,1\n"                \
+                                                                                                             "true,8,5,6,7,11,9,2,3,19005," AS( \
+                                                                                                                 "19006,6.5",                   \
+                                                                                                                 "2022-01-14,1970-01-01 00:00:06.5") ",Rome,f,y,x,7,0\n"
+#define NUMBERS(number, text) number
+#define TEXTS(number, text)   text
+
+static const char csv[] = TABLE(NUMBERS), dated[] = TABLE(TEXTS);
 
 static const char *const name[] = {"flag",  "tiny", "byte", "word", "count", "big",  "id",   "half",
                                    "ratio", "day",  "late", "when", "city",  "long", "view", "plan"};
@@ -31,7 +68,7 @@ static int16_t word[] = {99, -3000, 2, 3, 4, 5, 6};
 static uint32_t count[] = {99, 4000000000u, 3, 4, 5, 6, 7};
 static int64_t big[] = {99, -7, 0, 8, 9, 10, 11};
 static uint64_t id[] = {99, UINT64_MAX, 5, 6, 7, 8, 9};
-static uint16_t half[] = {0, 0x3800, 0xc000, 0x7bff, 0x0400, 0x3c00, 0x4000};
+static uint16_t half[] = {0, 0x3800, 0xc000, 0x7bff, 0x3000, 0x3c00, 0x4000};
 static double ratio[] = {99, 1.25, 0, 0.5, -1, 2, 3};
 static int32_t day[] = {99, 19000, 19001, 19002, 0, 19004, 19005};
 static int64_t late[7], when[] = {99, 1500, 2500, 3500, 4500, 0, 6500};
@@ -229,7 +266,8 @@ static void compare(const char *given, bool once)
     yk_source *s;
     yk_rows want, got;
     snprintf(spec, sizeof spec, "%s%s", given, once ? "&label=flag" : "");
-    snprintf(csv_spec, sizeof csv_spec, "csv:%s?%s%s", in_directory("a.csv"), spec,
+    snprintf(csv_spec, sizeof csv_spec, "csv:%s?%s%s",
+             in_directory(strncmp(given, "numeric", 7) ? "a.csv" : "dated.csv"), spec,
              once ? "&ignore=clicked" : "&label=clicked");
     assert_int_equal(read_all(csv_spec, NULL, 2, &want, NULL), YK_OK);
     make_table();
@@ -260,10 +298,84 @@ static void rows_are_those_of_csv(void **state)
 {
     (void)state;
     put(in_directory("a.csv"), csv, sizeof csv - 1);
+    put(in_directory("dated.csv"), dated, sizeof dated - 1);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         compare(options[i], false);
     for (size_t i = 0; i < 3; i++)
         compare(options[i], true);
+}
+
+/* As in CSV files, whatever the type. */
+static void texts_of_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        yk_parquet_form form;
+        int64_t integer;
+        double real;
+        const char *text;
+    } cases[] = {{YK_PARQUET_NUMBER, 1000000, 0, "1000000"},
+                 {YK_PARQUET_NUMBER, INT64_MIN, 0, "-9223372036854775808"},
+                 {YK_PARQUET_UNSIGNED, -1, 0, "18446744073709551615"},
+                 {YK_PARQUET_BOOLEAN, 1, 0, "true"},
+                 {YK_PARQUET_BOOLEAN, 0, 0, "false"},
+                 {YK_PARQUET_NUMBER, 0, 2.5, "2.5"},
+                 {YK_PARQUET_NUMBER, 0, 0.1f, "0.10000000149011612"},
+                 {YK_PARQUET_FLOAT, 0, 0.1f, "0.1"},
+                 {YK_PARQUET_HALF, 0, 0.0999755859375, "0.1"},
+                 {YK_PARQUET_NUMBER, 0, NAN, ""},
+                 {YK_PARQUET_DATE, 0, 0, "1970-01-01"},
+                 {YK_PARQUET_DATE, 19782, 0, "2024-02-29"},
+                 {YK_PARQUET_DATE, -719162, 0, "0001-01-01"},
+                 {YK_PARQUET_DATE, 2932896, 0, "9999-12-31"},
+                 {YK_PARQUET_DATE, 2932897, 0, "2932897"},
+                 {YK_PARQUET_TIME, 0, 946729800, "2000-01-01 12:30:00"},
+                 {YK_PARQUET_TIME, 0, -0.25, "1969-12-31 23:59:59.75"},
+                 {YK_PARQUET_TIME, 0, 1700000000.123456, "2023-11-14 22:13:20.123456"},
+                 {YK_PARQUET_TIME, 0, 1e300, "1e+300"}};
+    for (int64_t at = -719162; at <= 2932896; at += 97) { /* what is written can be read */
+        char text[YK_PARQUET_TEXT_SIZE];
+        double v;
+        yk_parquet_number_text(&(yk_parquet_values){.form = YK_PARQUET_DATE, .integer = &at}, 0, text);
+        assert_true(yk_cell_number_of(&(yk_schema_column){.type = "date"}, text, strlen(text), &v) &&
+                    v == (double)at);
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[YK_PARQUET_TEXT_SIZE];
+        yk_parquet_values v = {.form = cases[i].form};
+        if (cases[i].real != 0.0)
+            v.real = &cases[i].real;
+        else
+            v.integer = &cases[i].integer;
+        yk_parquet_number_text(&v, 0, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+/* Numbers match the names of classes as a person writes them. */
+static void classes_are_numbers(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"label=word&classes=-3000,2,3,4,5,6",
+                                        "label=count&classes=4000000000,3,4,5,6,7.0",
+                                        "label=half&classes=0.5,-2,65504,0.125,1,2"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        char spec[200];
+        yk_frame *f;
+        yk_source *s;
+        yk_rows rows;
+        snprintf(spec, sizeof spec, "%s&categorical=city&numeric=tiny&bits=12", specs[i]);
+        make_table();
+        assert_int_equal(make_frame(spec, NULL, false, &f), YK_OK);
+        assert_int_equal(yk_source_from_frame(f, &(yk_source_options){0}, &s), YK_OK);
+        if (read_source(s, &rows))
+            fail_msg("%s", yk_error());
+        for (int32_t r = 0; r < ROWS; r++)
+            assert_int_equal(rows.label[r], r);
+        yk_rows_fini(&rows);
+        yk_source_free(s);
+        yk_frame_free(f);
+    }
 }
 
 /* A model matches columns by name: those that it has are found in another order, others are ignored, missing ones are named. */
@@ -318,7 +430,10 @@ static void dates_of_texts(void **state)
                  {"TIMESTAMP", "2000-01-01 12:30", 946729800},
                  {"timestamp[s]", "1970-01-01T00:00:09Z", 9},
                  {"timestamp[s]", "1970-01-01 00:00:09+00:00", 9},
-                 {"timestamp[s]", "1970-01-01 00:00:09+01:00", NAN},
+                 {"timestamp[s]", "1970-01-01 00:00:09+01:00", -3591},
+                 {"timestamp[s]", "1970-01-01 00:00:09-00:30", 1809},
+                 {"timestamp[s]", "1970-01-01 00:00:09 Z", NAN},
+                 {"timestamp[s]", "1970-01-01 00:00:09+01:00Z", NAN},
                  {"timestamp[s]", "1970-13-01", NAN},
                  {"timestamp[s]", "1970-1-01", NAN},
                  {"date", "2024-02-30", NAN},
@@ -451,6 +566,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_those_of_csv),
+        cmocka_unit_test(classes_are_numbers),
+        cmocka_unit_test(texts_of_numbers),
         cmocka_unit_test(models_match_names),
         cmocka_unit_test(dates_of_texts),
         cmocka_unit_test(bad_tables_are_refused),

@@ -1,6 +1,7 @@
 /* Numbers in text: which are valid, and the error messages for others. */
 #include "base/number.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,20 +69,31 @@ static void test_shortest(void **state)
     static const struct {
         double x;
         const char *text;
+        int bits; /* 0: those of a double */
     } all[] = {{0.05, "0.05"},
                {0.0, "0"},
                {-2.5, "-2.5"},
-               {1e6, "1e+06"},
+               {10.0, "10"},
+               {1e6, "1000000"},
+               {-1234567890123456.0, "-1234567890123456"},
+               {1e16, "1e+16"},
+               {0.001, "0.001"},
+               {1e-5, "1e-05"},
                {1e-300, "1e-300"},
                {1.0 / 3.0, "0.3333333333333333"},
-               {0.1 + 0.2, "0.30000000000000004"}};
+               {0.1 + 0.2, "0.30000000000000004"},
+               {0.1f, "0.1", FLT_MANT_DIG},
+               {16777216.0f, "16777216", FLT_MANT_DIG},
+               {3.4028234663852886e38, "3.4028235e+38", FLT_MANT_DIG},
+               {0.0999755859375, "0.1", 11}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char text[32];
         double x;
-        yk_number_shortest(all[i].x, text, sizeof text);
+        const int bits = all[i].bits ? all[i].bits : DBL_MANT_DIG;
+        yk_number_shortest(all[i].x, bits, text, sizeof text);
         assert_string_equal(text, all[i].text);
         assert_non_null(yk_decimal(text, &x));
-        assert_true(x == all[i].x);
+        assert_true(x == all[i].x || (bits < DBL_MANT_DIG && fabs(x - all[i].x) <= ldexp(x, -bits)));
     }
 }
 

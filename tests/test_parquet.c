@@ -437,6 +437,22 @@ static void test_several_files(void **state)
     assert_int_equal(read_rows("parquet", CORPUS "v1-plain," CORPUS "refused", "label=flag", 0, &rows, &bad),
                      YK_EDATA);
     assert_message("refused: the column 'flag' is missing");
+
+    static uint8_t bytes[8192]; /* a file where `name` and `flag` have each other's names, and so types */
+    const char *const swapped = in_directory("swapped.parquet");
+    const size_t n = get_file(CORPUS "v1-plain", bytes, sizeof bytes);
+    for (size_t i = n / 2; i + 4 < n; i++)
+        if (!memcmp(bytes + i, "flag", 4) || !memcmp(bytes + i, "name", 4))
+            memcpy(bytes + i, bytes[i] == 'f' ? "name" : "flag", 4);
+    put(swapped, bytes, n);
+    char both[256];
+    snprintf(both, sizeof both, CORPUS "v1-plain,%s", swapped);
+    assert_int_equal(read_rows("parquet", both, "label=flag", 0, &rows, &bad), YK_EDATA);
+    assert_message("swapped.parquet: the column 'name' has the type BOOLEAN, but STRING in " CORPUS
+                   "v1-plain");
+    assert_int_equal(read_rows("parquet", both, "label=none&categorical=name,flag,city", 0, &rows, &bad),
+                     YK_OK);
+    yk_rows_fini(&rows);
 }
 
 /* Each bad row counts once, and is located. */

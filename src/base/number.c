@@ -175,11 +175,22 @@ yk_status yk_number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *
     return YK_OK;
 }
 
-void yk_number_shortest(double x, char *out, size_t size)
+static double rounded(double x, int bits)
 {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return ldexp(nearbyint(ldexp(fraction, bits)), exponent - bits);
+}
+
+void yk_number_shortest(double x, int bits, char *out, size_t size)
+{
+    if (x == floor(x) && fabs(x) < 1e16) { /* exact: 10, not 1e+01 */
+        snprintf(out, size, "%.0f", x);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, size, "%.*g", digits, x);
-        if (strtod(out, NULL) == x)
+        if (rounded(strtod(out, NULL), bits) == x)
             return;
     }
 }

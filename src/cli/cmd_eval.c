@@ -114,17 +114,23 @@ static void add_class_name(output *o, size_t c, const char *after)
         yk_text_print(&o->text, "%zu%s", c, after);
 }
 
-static void add_header(output *o, const yoke_predictions *block)
+/* The names of the columns that are outputs. */
+static void add_outputs(output *o, size_t outputs)
 {
     const char *const what = o->raw ? "score" : "probability";
-    yk_text_print(&o->text, "%s%s%s", o->columns, *o->columns ? "," : "", block->file ? "file," : "");
-    if (!o->regression && block->outputs == 1)
+    if (!o->regression && outputs == 1)
         yk_text_print(&o->text, "%s,", what);
-    for (size_t c = 0; !o->regression && block->outputs > 1 && c < block->outputs; c++) {
+    for (size_t c = 0; !o->regression && outputs > 1 && c < outputs; c++) {
         yk_text_print(&o->text, "%s_", what);
         add_class_name(o, c, ",");
     }
     yk_text_add(&o->text, o->regression ? "prediction\n" : "class\n");
+}
+
+static void add_header(output *o, const yoke_predictions *block)
+{
+    yk_text_print(&o->text, "%s%s%s", o->columns, *o->columns ? "," : "", block->file ? "file," : "");
+    add_outputs(o, block->outputs);
 }
 
 static void add_fields(output *o, const yoke_predictions *block, size_t i)
@@ -180,6 +186,40 @@ static void add_object(output *o, const yoke_predictions *block, size_t i)
     free(line);
 }
 
+/* How often a name occurs in a list. */
+static size_t count_name(const char *list, const char *name, size_t n)
+{
+    size_t count = 0;
+    for (const char *at = list; *at; at += strcspn(at, ",\n"), at += *at != 0)
+        count += strcspn(at, ",\n") == n && !memcmp(at, name, n);
+    return count;
+}
+
+/* Columns of the data do not have the names of outputs; in an object, no two have the same. */
+static yk_status check_columns(const output *o)
+{
+    const bool object = o->add == add_object;
+    output names = {.model = o->model, .raw = o->raw, .regression = o->regression};
+    if (object)
+        yk_text_print(&names.text, "%s,%s", o->columns,
+                      o->regression ? ""
+                      : o->raw      ? "scores,"
+                                    : "probabilities,");
+    add_outputs(&names, object ? 0 : yoke_model_outputs(o->model));
+    yk_status st = names.text.status;
+    for (const char *at = o->columns; *at && !st; at += strcspn(at, ","), at += *at != 0) {
+        const size_t n = strcspn(at, ",");
+        if (count_name(names.text.s, at, n) > object)
+            st = yk_fail(
+                YK_EUSAGE,
+                "--id or --with %.*s: the predictions would have two columns of this name: specify the "
+                "column by its number, which is then its name",
+                (int)n, at);
+    }
+    yk_text_fini(&names.text);
+    return st;
+}
+
 /* Whether a file is one of those that `data` reads. */
 static bool is_read(const char *data, const char *path)
 {
@@ -226,6 +266,8 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
     const yoke_prediction how = {sizeof how, *o.columns ? o.columns : NULL, a->raw};
     yoke_error error;
     yk_status st = a->threshold ? parse_threshold(&o, a->threshold) : YK_OK;
+    if (!st)
+        st = check_columns(&o);
     if (!st && a->out && is_read(a->data, a->out))
         st = yk_fail(YK_EUSAGE, "--out %s is one of the files of --data: choose another file", a->out);
     if (st || (a->out && (st = yk_file_create_in(NULL, a->out, &o.file))))

@@ -1,6 +1,7 @@
 #include "config/by_group.h"
 
 #include "base/number.h"
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +90,7 @@ void yk_by_group_text(const yk_option *o, const yk_by_group *g, char *out, size_
         const char *name = g->part[i].name, *word = g->part[i].value == YK_ALL ? o->word : NULL;
         if (!*name)
             continue;
-        yk_number_shortest(g->part[i].value, number, sizeof number);
+        yk_number_shortest(g->part[i].value, DBL_MANT_DIG, number, sizeof number);
         word = o->words ? o->words((int)g->part[i].value) : word;
         n += (size_t)snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", i == YK_GROUP_EVERY ? "" : name,
                               i == YK_GROUP_EVERY ? "" : "=", word ? word : number);

@@ -6,6 +6,7 @@
 #include "data/split.h"
 #include "format/ini.h"
 #include "watch/http.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -376,7 +377,7 @@ static const char *text_of(const yk_option *o, const yk_config *c, char number[Y
     else if (o->kind != YK_OPT_REAL)
         snprintf(number, YK_OPTION_TEXT, "%lld", (long long)*(const int64_t *)field);
     else if (isfinite(real) && (real >= 0 || o->min < 0))
-        yk_number_shortest(real, number, YK_OPTION_TEXT);
+        yk_number_shortest(real, DBL_MANT_DIG, number, YK_OPTION_TEXT);
     return number;
 }
 

@@ -1,8 +1,6 @@
 #include "data/cells.h"
 
 #include "base/mem.h"
-#include "base/number.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- the columns that are used */
@@ -23,11 +21,6 @@ yk_status yk__cell_table_choose(yk__cell_table *t)
         if (used)
             t->used[t->nused++] = i;
     }
-    const yk__names *words = &tabular->schema->missing;
-    if (words->n && !(t->missing = calloc(words->n, sizeof *t->missing)))
-        return yk_fail_memory(words->n * sizeof *t->missing, "missing values");
-    for (size_t i = 0; i < words->n; i++)
-        t->nmissing += yk_cell_number(words->name[i], strlen(words->name[i]), &t->missing[t->nmissing]);
     return YK_OK;
 }
 
@@ -35,7 +28,6 @@ void yk__cell_table_fini(yk__cell_table *t)
 {
     yk_tabular_fini(&t->tabular);
     free(t->used);
-    free(t->missing);
 }
 
 /* ---- cells */
@@ -49,27 +41,20 @@ static inline bool has_value(const yk__cell *c, size_t i)
 static inline double number_of(const yk__cell_table *t, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
-    double x = v->real          ? v->real[i]
-               : v->is_unsigned ? (double)(uint64_t)v->integer[i]
-                                : (double)v->integer[i];
-    for (size_t k = 0; k < t->nmissing; k++)
-        x = x == t->missing[k] ? (double)NAN : x;
-    return x;
+    const double x = v->real                          ? v->real[i]
+                     : v->form == YK_PARQUET_UNSIGNED ? (double)(uint64_t)v->integer[i]
+                                                      : (double)v->integer[i];
+    return yk_number_missing(t->tabular.schema, x) ? (double)NAN : x;
 }
 
 /* The value as text, for messages, categories and split-by; that of a number is valid until the next call. */
 static yk_parquet_text text_of(yk__cells *of, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
-    char *const digits = of->digits;
     if (v->code && has_value(c, i))
         return v->text[v->code[i]];
-    *digits = 0;
-    if (v->integer && has_value(c, i))
-        snprintf(digits, sizeof of->digits, v->is_unsigned ? "%llu" : "%lld", (long long)v->integer[i]);
-    else if (v->real && has_value(c, i) && !isnan(v->real[i]))
-        yk_number_shortest(v->real[i], digits, sizeof of->digits);
-    return (yk_parquet_text){digits, strlen(digits)};
+    yk_parquet_number_text(v, i, of->digits);
+    return (yk_parquet_text){of->digits, strlen(of->digits)};
 }
 
 /* Hashes the texts of a batch that are new: for the first batch, the whole dictionary; for each batch, texts that are not in it. Then
@@ -100,7 +85,7 @@ static void scale_numbers(const yk__cell_table *t, yk__cell *c, size_t rows)
     const yk_parquet_values *v = c->values;
     const yk_schema_column column = *c->column;
     float worst = 0.0f;
-    if (v->real && !t->nmissing && scale == YK_SCALE_NONE) {
+    if (v->real && !t->tabular.schema->nmissing && scale == YK_SCALE_NONE) {
         for (size_t i = 0; i < rows; i++)
             c->x[i] = (float)v->real[i];
     } else {
@@ -121,9 +106,10 @@ static bool add_other(yk__cells *of, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;
     yk_tabular *t = &of->table->tabular;
+    const bool label = c->column->role == YK_COLUMN_LABEL, named = label && t->schema->classes.n;
     if (!has_value(c, i))
-        return c->column->role != YK_COLUMN_LABEL && c->column->role != YK_COLUMN_WEIGHT;
-    if (v->code || v->is_unsigned || c->column->role == YK_COLUMN_CATEGORICAL) {
+        return !label && c->column->role != YK_COLUMN_WEIGHT;
+    if (v->code || v->form == YK_PARQUET_UNSIGNED || named || c->column->role == YK_COLUMN_CATEGORICAL) {
         const yk_parquet_text text = text_of(of, c, i);
         return yk_row_text(&of->to, t, c->column, text.bytes, text.n);
     }

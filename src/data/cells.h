@@ -22,8 +22,6 @@ typedef struct {
     yk_tabular tabular;
     size_t nused, *used; /* columns that are read */
     size_t split_by;     /* tabular.split_by, as an index in `used` */
-    double *missing;     /* [nmissing] numbers that mean "missing" */
-    size_t nmissing;
     const yk_rows
         *given; /* labels, weights and targets of the caller, instead of columns; each may be NULL */
 } yk__cell_table;
@@ -54,11 +52,11 @@ typedef struct {
     yk_status (*decode)(yk__cell_reader *r, size_t *n_out);
     /* Reports a bad row with yk_source_bad(): its number, and the k-th used column. */
     yk_status (*bad)(yk__cell_reader *r, uint64_t row, size_t k, const char *reason);
-    yk__cell *cell;  /* [nused] */
-    yk_row to;       /* the current row */
-    char digits[40]; /* of a number as text */
-    uint64_t row;    /* the number of the first row of the batch; a reader sets that of its first row */
-    size_t n, at;    /* of the batch */
+    yk__cell *cell;                    /* [nused] */
+    yk_row to;                         /* the current row */
+    char digits[YK_PARQUET_TEXT_SIZE]; /* of a number as text */
+    uint64_t row; /* the number of the first row of the batch; a reader sets that of its first row */
+    size_t n, at; /* of the batch */
     size_t *lists, *list[YK__CELL_TREATMENTS],
         count[YK__CELL_TREATMENTS]; /* the cells of columns, by treatment */
 } yk__cells;

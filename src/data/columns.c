@@ -56,7 +56,7 @@ bool yk_cell_number(const char *text, size_t n, double *out)
     return true;
 }
 
-/* ---- dates and times: ISO 8601, UTC */
+/* ---- dates and times: ISO 8601, UTC or with an offset from it */
 
 /* A number of `digits` digits, after a separator, which is one of the characters in `before` ("": no separator). */
 static bool part(const char **p, const char *end, const char *before, int digits, int64_t *out)
@@ -101,8 +101,19 @@ static bool read_time(const char *p, const char *end, int64_t *days, double *sec
         for (p++; p < end && *p >= '0' && *p <= '9'; p++)
             *seconds += (*p - '0') * (unit /= 10.0);
     }
-    const size_t left = (size_t)(end - p);
-    return !left || (left == 1 && *p == 'Z') || (left == 6 && !memcmp(p, "+00:00", 6));
+    if (p == end || (*p == 'Z' && p + 1 == end))
+        return true;
+    const double east = *p == '-' ? -1.0 : 1.0;
+    if (!part(&p, end, "+-", 2, &hour) || !part(&p, end, ":", 2, &minute) || p != end || hour > 23 ||
+        minute > 59)
+        return false;
+    *seconds -= east * (double)(hour * 3600 + minute * 60);
+    return true;
+}
+
+char yk__time_kind(const char *type)
+{
+    return !strncasecmp(type, "timestamp", 9) ? 's' : !strncasecmp(type, "date", 4) ? 'd' : 0;
 }
 
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out)
@@ -111,21 +122,24 @@ bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, do
     double seconds;
     if (yk_cell_number(text, n, out))
         return true;
-    const bool date = !strncasecmp(c->type, "date", 4), time = !strncasecmp(c->type, "timestamp", 9);
+    const char kind = yk__time_kind(c->type);
     yk_cell_trim(&text, &n);
-    if (!(date || time) || !read_time(text, text + n, &days, &seconds))
+    if (!kind || !read_time(text, text + n, &days, &seconds))
         return false;
-    *out = date ? (double)days : (double)days * 86400.0 + seconds;
+    *out = kind == 'd' ? (double)days : (double)days * 86400.0 + seconds;
     return true;
 }
 
 bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric)
 {
     static const char *const names[] = {"NA", "N/A", "NaN", "nan", "NULL", "null", "None", "\\N", NULL};
+    double v;
     if (n == 0 || (s->missing.n && yk__words_find(&s->missing, text, n) != s->missing.n))
         return true;
     if (!numeric || (strchr("Nn\\", *text) && find_word(names, text, n) >= 0))
         return numeric;
+    if (s->nmissing && yk_cell_number(text, n, &v))
+        return yk_number_missing(s, v);
     yk_cell_trim(&text, &n);
     return n == 0;
 }
@@ -142,6 +156,19 @@ static bool class_of_number(yk_tabular *t, double v, int32_t *out)
     return true;
 }
 
+/* The number of a class by its name or, if no class has this name, by its value: 10.0 is the class 10. */
+static size_t find_class(const yk__names *classes, const char *text, size_t n)
+{
+    double v, other;
+    size_t i = yk__words_find(classes, text, n);
+    if (i < classes->n || !yk_cell_number(text, n, &v))
+        return i;
+    for (i = 0; i < classes->n; i++)
+        if (yk_cell_number(classes->name[i], strlen(classes->name[i]), &other) && other == v)
+            break;
+    return i;
+}
+
 static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *out)
 {
     const yk__names *classes = &t->schema->classes;
@@ -149,7 +176,7 @@ static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *ou
     if (!classes->n)
         return n && yk_cell_number(text, n, &v) && class_of_number(t, v, out);
     yk_cell_trim(&text, &n);
-    const size_t i = yk__words_find(classes, text, n);
+    const size_t i = find_class(classes, text, n);
     *out = (int32_t)i;
     return i != classes->n;
 }
@@ -194,16 +221,7 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
 
 bool yk_row_number(yk_row *w, yk_tabular *t, const yk_schema_column *c, double v)
 {
-    char text[40] = "";
-    if (c->role == YK_COLUMN_NUMERIC && !t->schema->missing.n)
-        return isnan(v) || (isfinite(v) && yk_row_scaled(w, t->schema, c, v));
-    if (is_number(t, c))
-        return put_number(w, c, v);
-    if (c->role == YK_COLUMN_LABEL && !t->schema->classes.n)
-        return class_of_number(t, v, &w->of.label);
-    if (!isnan(v))
-        yk_number_shortest(v, text, sizeof text);
-    return yk_row_text(w, t, c, text, strlen(text));
+    return is_number(t, c) ? put_number(w, c, v) : class_of_number(t, v, &w->of.label);
 }
 
 /* ---- errors */
@@ -254,6 +272,7 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
 
 void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, char out[400])
 {
+    const char kind = yk__time_kind(t->column[i]->type);
     char name[80], token[48];
     yk_tabular_name(t, i, name);
     yk__text_show(text, n, token);
@@ -268,6 +287,9 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
         label_fault(t->schema, name, text, n, out);
     else if (is_decimal(text, n))
         snprintf(out, 400, "%s: %s is too large for a 32-bit float", name, token);
+    else if (kind == 'd' || kind == 's')
+        snprintf(out, 400, "%s: '%s' is not a %s such as %s, as in the training data", name, token,
+                 kind == 'd' ? "date" : "time", kind == 'd' ? "2024-02-29" : "2024-02-29 12:30:00+01:00");
     else if (t->schema != t->own && !t->source->options.fit)
         snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
                  yk_cell_comma_hint(text, n));

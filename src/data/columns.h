@@ -8,13 +8,13 @@
  *     row:    yk_row w = {.hash = hash};                                  // [schema->categories + 1], one per reader
  *             st = yk_row_begin(&w, schema, t.fields, rows);              // reserves a row
  *             for each column i of the file with t.column[i] (not NULL), in any order:
- *                 ok = yk_row_text(&w, &t, t.column[i], text, n);         // or yk_row_number()
+ *                 ok = yk_row_text(&w, &t, t.column[i], text, n);
  *                 // a null is left out, except for a label: that is yk_row_text(..., "", 0)
  *             if (!ok)
  *                 report yk_cell_fault(&t, i, text, n, reason)            // as a bad record
  *             st = yk_row_end(&w, schema, numbers, rows);
  *
- * Numbers in categorical columns have the same features as their shortest decimal text: 7, 0.5. Dictionary-encoded columns
+ * Numbers in categorical columns have the same features as their texts (yk_parquet_number_text()). Dictionary-encoded columns
  * may compute yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
  */
 #ifndef YK_DATA_COLUMNS_H
@@ -84,12 +84,25 @@ static inline void yk_cell_trim(const char **text, size_t *n)
  * number. */
 bool yk_cell_number(const char *text, size_t n, double *out);
 
+/* 'd': a type of dates, 's': of timestamps; 0: neither. */
+char yk__time_kind(const char *type);
+
 /* The same for a column. If the model was trained on dates or timestamps (Parquet, frames), a text such as 2024-02-29 or
- * 2024-02-29T12:30:00.5Z becomes the same number as there: days or seconds since 1970. */
+ * 2024-02-29T12:30:00.5Z or 2024-02-29 13:30:00.5+01:00 becomes the same number as there: days or seconds since 1970. */
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out);
 
-/* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like. */
+/* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like, and
+ * those of schema->missing that are written differently: -1.0 for -1. */
 bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric);
+
+/* The same for a number: whether one of schema->missing is the same number, however it is written. */
+static inline bool yk_number_missing(const yk_schema *s, double v)
+{
+    bool missing = false;
+    for (size_t i = 0; i < s->nmissing; i++)
+        missing |= v == s->missing_number[i];
+    return missing;
+}
 
 /* For messages about a value that is not a number: a hint if it would be one with a decimal point, as 0,5; else "". */
 const char *yk_cell_comma_hint(const char *text, size_t n);
@@ -190,7 +203,7 @@ static inline bool yk_row_scaled(yk_row *w, const yk_schema *s, const yk_schema_
     return isfinite(x);
 }
 
-/* A cell of any column. false: the value is bad. NaN is a missing value. */
+/* A cell of any column; a label or a weight that is a number. false: the value is bad. */
 bool yk_row_text(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, const char *text, size_t n);
 bool yk_row_number(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, double v);
 

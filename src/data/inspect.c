@@ -218,14 +218,14 @@ static yk_status count_cells(const yk_schema *s, const yk_reader *r, size_t rows
                 continue;
             }
             double v;
-            if (*c->type != 't' && !yk_cell_number(text, n, &v))
+            if (strcmp(c->type, "text") && !yk_cell_number_of(&s->column[k], text, n, &v))
                 c->type = "text";
             else if (*c->type == 'i' && v != floor(v))
                 c->type = "number";
             bool is_new = false;
             st = yk_schema_value_add(&c->seen, yk_cell_hash(1, text, n) | 1, &is_new);
             if (is_new && c->seen.n <= YK_INSPECT_EXAMPLES &&
-                !(c->example[c->seen.n - 1] = strndup(text, 40))) /* the first values */
+                !(c->example[c->seen.n - 1] = strndup(text, 48))) /* the first values */
                 st = yk_fail_memory(40, "a value");
         }
     return st;
@@ -304,8 +304,10 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     const size_t columns = s->schema && s->ncarry ? s->schema->ncolumns : 0;
     if (!st && columns && !(out->table = calloc(columns, sizeof *out->table)))
         st = yk_fail_memory(columns * sizeof *out->table, "columns");
-    for (; !st && out->ntable < columns; out->ntable++)
-        out->table[out->ntable].type = "integer"; /* until a value is not */
+    for (; !st && out->ntable < columns; out->ntable++) { /* until a value has another type */
+        const char kind = yk__time_kind(s->schema->column[out->ntable].type);
+        out->table[out->ntable].type = kind == 'd' ? "date" : kind == 's' ? "timestamp" : "integer";
+    }
     if (!st && s->ops->verify) {
         st = s->ops->verify(s);
         out->verified = !st;

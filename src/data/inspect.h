@@ -63,7 +63,7 @@ typedef struct {
     const char *type; /* borrowed: a constant */
     uint64_t missing;
     yk_schema_values seen;              /* seen.n distinct values */
-    char *example[YK_INSPECT_EXAMPLES]; /* the first values, at most 40 bytes each; NULL: fewer */
+    char *example[YK_INSPECT_EXAMPLES]; /* the first values, at most 48 bytes each; NULL: fewer */
 } yk_inspected_column;
 
 typedef struct {

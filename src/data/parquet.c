@@ -123,6 +123,21 @@ static yk_status parquet_reader_check(const yk_reader *r)
 
 /* ---- the source */
 
+/* Column k of a file, and the same one of the first file. An option that names a column may say that both are texts, or both numbers. */
+static yk_status compare_type(const yk__cell_table *cells, const yk_schema_column *own, const yk_parquet *f,
+                              size_t k)
+{
+    const parquet_source *s = (const parquet_source *)cells->tabular.source;
+    const yk_parquet *first = s->table->file;
+    const bool text = first->column[own - cells->tabular.own->column].kind == YK_PARQUET_TEXT;
+    const char *type = f->column[k].type;
+    if (!yk__time_differs(type, own->type) && (own->chosen || text == (f->column[k].kind == YK_PARQUET_TEXT)))
+        return YK_OK;
+    return yk_fail(YK_EDATA,
+                   "%s: the column '%s' has the type %s, but %s in %s: convert it in one of the files",
+                   f->path, own->name, type, own->type, first->path);
+}
+
 /* Finds the columns that are used in a file, by name. They can be read, and mean the same as in the first file. */
 static yk_status match_columns(const yk__cell_table *cells, table *t)
 {
@@ -140,10 +155,8 @@ static yk_status match_columns(const yk__cell_table *cells, table *t)
             return yk_fail(YK_EDATA, "%s: the column '%s' is missing; all files need the same columns",
                            f->path, own->name);
         t->column[i] = k;
-        if (!(st = yk_parquet_readable(f, k)) && yk__time_differs(f->column[k].type, own->type))
-            st =
-                yk_fail(YK_EDATA, "%s: the column '%s' has the type %s, but %s in the first file: convert it",
-                        f->path, own->name, f->column[k].type, own->type);
+        if (!(st = yk_parquet_readable(f, k)))
+            st = compare_type(cells, own, f, k);
     }
     return st;
 }

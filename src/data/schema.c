@@ -45,6 +45,7 @@ void yk_schema_free(yk_schema *s)
     yk_free(s->values.slot);
     yk__names_fini(&s->classes);
     yk__names_fini(&s->missing);
+    free(s->missing_number);
     free(s);
 }
 
@@ -133,6 +134,17 @@ static yk_status add_values(yk_schema *s, yk_schema_column *c)
     return st;
 }
 
+static yk_status find_missing_numbers(yk_schema *s)
+{
+    const yk__names *words = &s->missing;
+    if (words->n && !(s->missing_number = malloc(words->n * sizeof *s->missing_number)))
+        return yk_fail_memory(words->n * sizeof *s->missing_number, "missing values");
+    for (size_t i = 0; i < words->n; i++)
+        s->nmissing +=
+            yk_cell_number(words->name[i], strlen(words->name[i]), &s->missing_number[s->nmissing]);
+    return YK_OK;
+}
+
 yk_status yk_schema_finish(yk_schema *s)
 {
     uint16_t field = 0;
@@ -161,6 +173,8 @@ yk_status yk_schema_finish(yk_schema *s)
         st = grow_values(&s->values);
     if (!s->categories || listed)
         s->features = s->numeric + s->values.n;
+    if (!st && !s->missing_number)
+        st = find_missing_numbers(s);
     if (s->scale == YK_SCALE_LOG && !s->log_of) {
         if (!(s->log_of = malloc(YK_SCHEMA_LOGS * sizeof *s->log_of)))
             return yk_fail_memory(YK_SCHEMA_LOGS * sizeof *s->log_of, "logarithms");

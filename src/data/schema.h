@@ -82,6 +82,8 @@ typedef struct yk_schema {
     yk__names classes;          /* names of classes; none: labels are numbers */
     uint32_t nclasses;          /* 0: not given */
     yk__names missing;          /* values that mean "missing", besides the usual ones */
+    double *missing_number;     /* [nmissing] those that are numbers, for numeric columns */
+    size_t nmissing;
     yk_schema_values values;
     float *log_of; /* [YK_SCHEMA_LOGS] YK_SCALE_LOG: logarithms of small integers */
     size_t height, width, channels;

@@ -45,16 +45,40 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source)
     return st ? st : read_classes(s, spec);
 }
 
+void yk__tabular_list(yk_text *list, size_t n, const char *column, const char *value)
+{
+    enum { MOST = 8 };
+    if (n < MOST)
+        yk_text_print(list, value ? "%s%s ('%.40s')" : "%s%s", n ? ", " : "", column, value);
+    else if (n == MOST)
+        yk_text_add(list, ", ...");
+}
+
+/* Their values are written differently than in training, or mean something else. */
+static void warn_unknown(const yk_tabular *t)
+{
+    const yk_schema *s = t->schema;
+    yk_text list = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < s->ncolumns; i++) {
+        const yk__names *values = &s->column[i].values;
+        char name[80];
+        if (atomic_load(&t->seen[i]) == YK_SEEN_UNKNOWN)
+            yk__tabular_list(&list, n++, yk_schema_name(s, &s->column[i], name),
+                             values->n ? values->name[0] : "");
+    }
+    if (list.s)
+        yk_warn("%s: predictions ignore columns none of whose values occurred in the training data, which "
+                "has values "
+                "such as those in quotes: %s",
+                t->source->spec, list.s);
+    yk_text_fini(&list);
+}
+
 void yk_tabular_fini(yk_tabular *t)
 {
-    char name[80];
-    for (size_t i = 0; t->seen && i < t->schema->ncolumns; i++)
-        if (atomic_load(&t->seen[i]) ==
-            YK_SEEN_UNKNOWN) /* the values are written differently, or mean something else */
-            yk_warn("%s: %s: none of its values occurred in the training data, which has values such as "
-                    "'%.40s': predictions ignore it",
-                    t->source->spec, yk_schema_name(t->schema, &t->schema->column[i], name),
-                    t->schema->column[i].values.n ? t->schema->column[i].values.name[0] : "");
+    if (t->seen)
+        warn_unknown(t);
     free(t->seen);
     yk_schema_free(t->own);
     free(t->column);

@@ -107,14 +107,7 @@ yk_status yk__tabular_unique(const yk_tabular *t)
 static yk_status match_positions(yk_tabular *t)
 {
     const yk_schema *m = t->source->options.schema, *s = t->own;
-    const char *given = yk_spec_text(&t->source->parsed, "header");
     const yk_schema_column *label = yk_schema_first(m, YK_COLUMN_LABEL);
-    if (s->header != m->header && !given)
-        return yk_fail(YK_EDATA,
-                       "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
-                       "the columns by "
-                       "position",
-                       t->source->spec, s->header ? "a" : "no", m->header ? "one" : "none", s->header);
     const bool shorter = label && t->source->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
     if (s->ncolumns != m->ncolumns && !shorter)
         return yk_fail(
@@ -122,6 +115,18 @@ static yk_status match_positions(yk_tabular *t)
             "%s: %zu column%s, but the model was trained on %zu; columns without names are matched by "
             "position",
             t->source->spec, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
+    if (s->header != m->header && !strstr(t->source->ops->options, "header"))
+        return yk_fail(
+            YK_EDATA,
+            "%s: the columns have names, but the model was trained on data without a header: train it on "
+            "data with one",
+            t->source->spec);
+    if (s->header != m->header && !yk_spec_text(&t->source->parsed, "header"))
+        return yk_fail(YK_EDATA,
+                       "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
+                       "the columns by position, or ?header=%d if the first line is %s",
+                       t->source->spec, s->header ? "a" : "no", m->header ? "one" : "none", s->header,
+                       !s->header, s->header ? "a row" : "a header");
     for (size_t i = 0, k = 0; i < s->ncolumns; i++, k++) {
         k += shorter && &m->column[k] == label;
         t->column[i] = &m->column[k];
@@ -143,7 +148,8 @@ static char kind_of(const char *type)
     for (size_t i = 0; texts[i]; i++)
         if (!strcasecmp(type, texts[i]))
             return 't';
-    return !strncasecmp(type, "timestamp", 9) ? 's' : !strncasecmp(type, "date", 4) ? 'd' : 'n';
+    const char time = yk__time_kind(type);
+    return time ? time : 'n';
 }
 
 bool yk__time_differs(const char *type, const char *other)
@@ -152,36 +158,51 @@ bool yk__time_differs(const char *type, const char *other)
     return a && b && a != b && (a == 's' || a == 'd' || b == 's' || b == 'd');
 }
 
+/* *unlike_out: a category is a number here, but was a text. */
+static yk_status compare_type(const yk_tabular *t, size_t i, const char *name, bool *unlike_out)
+{
+    const yk_schema_column *c = t->column[i];
+    const char *type = t->own->column[i].type, here = kind_of(type), there = kind_of(c->type);
+    const bool category = c->role == YK_COLUMN_CATEGORICAL, time = yk__time_differs(type, c->type),
+               text = here == 't' || (category && there == 't'), /* such as 2024-02-29 */
+        numbers =
+            !category && (!strcmp(type, "number") || !strcmp(c->type, "number")); /* CSV: days, perhaps */
+    *unlike_out = category && here == 'n' && there == 't' && strncasecmp(type, "bool", 4);
+    if (time && !text && !numbers)
+        return yk_fail(YK_EDATA,
+                       "%s: %s has the type %s here, but %s in the training data, which means something "
+                       "else: convert the column",
+                       t->source->spec, name, type, c->type);
+    if (time && numbers)
+        yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
+                "%s since 1970",
+                t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
+                here == 'd' || there == 'd' ? "days" : "seconds");
+    return YK_OK;
+}
+
 yk_status yk__tabular_types(const yk_tabular *t)
 {
     const bool guessed = !strcmp(t->source->ops->name, "csv");
-    for (size_t i = 0; i < t->own->ncolumns; i++) {
-        const yk_schema_column *c = t->column[i];
-        const char *type = t->own->column[i].type;
+    yk_text list = {0};
+    size_t n = 0;
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < t->own->ncolumns && !st; i++) {
         char name[80];
-        if (!c || !yk_is_feature(c))
+        bool unlike;
+        if (!t->column[i] || !yk_is_feature(t->column[i]))
             continue;
-        const char here = kind_of(type), there = kind_of(c->type);
-        yk_tabular_name(t, i, name);
-        const bool time = yk__time_differs(type, c->type),
-                   parsed = c->role == YK_COLUMN_NUMERIC && here == 't',     /* texts such as 2024-02-29 */
-            numbers = !strcmp(type, "number") || !strcmp(c->type, "number"); /* CSV: days, perhaps */
-        if (time && !parsed && !numbers)
-            return yk_fail(YK_EDATA,
-                           "%s: %s has the type %s here, but %s in the training data, which means something "
-                           "else: convert the column",
-                           t->source->spec, name, type, c->type);
-        if (time && numbers)
-            yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
-                    "%s since 1970",
-                    t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
-                    here == 'd' || there == 'd' ? "days" : "seconds");
-        if (c->role == YK_COLUMN_CATEGORICAL && here == 'n' && there == 't' && !guessed)
-            yk_warn("%s: %s has the type %s here, but %s in the training data: values are equal only if they "
-                    "are written the same way (7 is not 07)",
-                    t->source->spec, name, type, c->type);
+        st = compare_type(t, i, yk_tabular_name(t, i, name), &unlike);
+        if (unlike && !guessed)
+            yk__tabular_list(&list, n++, name, NULL);
     }
-    return YK_OK;
+    if (list.s && !st)
+        yk_warn("%s: categorical columns have numbers here, but texts in the training data: values are equal "
+                "only "
+                "if they are written the same way (7 is not 07): %s",
+                t->source->spec, list.s);
+    yk_text_fini(&list);
+    return st;
 }
 
 /* ---- options */

@@ -1,5 +1,7 @@
 #include "data/text.h"
 
+#include "base/json.h"
+#include "base/log.h"
 #include <stdio.h>
 
 yk_status yk__text_reader_open(yk_reader *reader)
@@ -126,17 +128,23 @@ bool yk__labels_agree(atomic_uint *seen, int32_t label)
 
 const char *yk__text_show(const char *text, size_t n, char out[48])
 {
-    size_t i = 0;
-    for (; i < n && i < 40; i++)
-        out[i] = text[i] >= ' ' && text[i] < 127 ? text[i] : '?';
-    strcpy(out + i, n > 40 ? "..." : "");
+    enum { MOST = 40, LONGEST = 4 }; /* bytes: of the text, of a character */
+    char copy[MOST + LONGEST] = "";
+    size_t i = 0, bytes;
+    memcpy(copy, text, n < sizeof copy - 1 ? n : sizeof copy - 1);
+    for (; i < n && i < MOST; i += bytes ? bytes : 1)
+        if (!(bytes = yk_utf8_length(copy + i)) || (copy[i] >= 0 && copy[i] < ' '))
+            copy[i] = '?';
+    copy[i] = 0;
+    yk_log_clean(copy, strlen(copy));
+    sprintf(out, "%s%s", copy, i < n ? "..." : "");
     return out;
 }
 
 const char *yk__text_token(const char *at, char out[48])
 {
     size_t n = 0;
-    while (n <= 40 && (unsigned char)at[n] > ' ')
+    while (n < 47 && (unsigned char)at[n] > ' ')
         n++;
     return yk__text_show(at, n, out);
 }

@@ -61,7 +61,7 @@ bool yk__labels_agree(atomic_uint *seen, int32_t label);
 yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* Text for messages: at most 40 bytes, unprintable bytes as '?'. A token ends at white space. */
+/* Text for messages: about 40 bytes; control characters and invalid UTF-8 as '?'. A token ends at white space. */
 const char *yk__text_show(const char *text, size_t n, char out[48]) __attribute__((cold));
 const char *yk__text_token(const char *at, char out[48]) __attribute__((cold));
 

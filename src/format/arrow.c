@@ -1,9 +1,7 @@
 #include "format/arrow.h"
 
 #include "base/mem.h"
-#include "base/number.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +50,17 @@ static const yk_arrow_type *find_type(const char *format)
     return NULL;
 }
 
+static yk_parquet_form form_of(const yk_arrow_type *t)
+{
+    return t->letter == 'L'           ? YK_PARQUET_UNSIGNED
+           : t->letter == 'b'         ? YK_PARQUET_BOOLEAN
+           : t->letter == 'e'         ? YK_PARQUET_HALF
+           : t->letter == 'f'         ? YK_PARQUET_FLOAT
+           : t->unit > 0.0            ? YK_PARQUET_TIME
+           : !strcmp(t->name, "date") ? YK_PARQUET_DATE
+                                      : YK_PARQUET_NUMBER;
+}
+
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
 {
     static const char *const refused[][2] = {
@@ -66,6 +75,7 @@ yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
     if (!t || (s->dictionary && (!index || !strchr("cCsSiIlL", index->letter) || values->dictionary)))
         return (yk_arrow_type){.name = "", .refused = refused[i][1]};
     yk_arrow_type out = *t;
+    out.form = form_of(t);
     out.is_text = index || t->kind == YK_PARQUET_TEXT;
     if (index) {
         out.name = "dictionary";
@@ -195,10 +205,16 @@ static bool has_nulls(const struct ArrowArray *a)
     return a->null_count != 0 && a->n_buffers && a->buffers[0];
 }
 
+/* Numbers that numbers() returned. */
+static void set_numbers(const yk_arrow_type *t, const void *p, yk_parquet_values *out)
+{
+    *(t->kind == YK_PARQUET_REAL ? (const void **)&out->real : (const void **)&out->integer) = p;
+}
+
 /* The values of the dictionary as texts; a null is "". */
 static yk_status open_dictionary(yk_arrow_values *v)
 {
-    enum { DIGITS = 32 };
+    enum { DIGITS = YK_PARQUET_TEXT_SIZE };
     const struct ArrowArray *d = v->array->dictionary;
     const size_t n = (size_t)d->length, offset = (size_t)d->offset;
     const bool numeric = v->type.kind != YK_PARQUET_TEXT;
@@ -208,13 +224,11 @@ static yk_status open_dictionary(yk_arrow_values *v)
         texts(v->type.letter, d, offset, n, v->text);
     for (size_t first = 0; numeric && first < n; first += YK_PARQUET_BATCH) {
         const size_t some = n - first < YK_PARQUET_BATCH ? n - first : YK_PARQUET_BATCH;
-        const void *p = numbers(&v->type, v->type.letter, d, offset + first, some, v->value);
+        yk_parquet_values values = {.form = v->type.form};
+        set_numbers(&v->type, numbers(&v->type, v->type.letter, d, offset + first, some, v->value), &values);
         for (size_t i = 0; i < some; i++) {
             char *digits = v->digits + (first + i) * DIGITS;
-            if (v->type.kind == YK_PARQUET_REAL)
-                yk_number_shortest(((const double *)p)[i], digits, DIGITS);
-            else
-                snprintf(digits, DIGITS, v->type.letter == 'L' ? "%llu" : "%lld", ((const long long *)p)[i]);
+            yk_parquet_number_text(&values, i, digits);
             v->text[first + i] = (yk_parquet_text){digits, strlen(digits)};
         }
     }
@@ -234,7 +248,7 @@ yk_status yk_arrow_open(yk_arrow_values *v, const yk_arrow_type *type, const str
     v->array = array;
     v->type = *type;
     v->name = name;
-    v->out = (yk_parquet_values){.is_unsigned = type->letter == 'L' && !type->index};
+    v->out = (yk_parquet_values){.form = type->index ? YK_PARQUET_NUMBER : type->form};
     free(v->digits);
     v->digits = NULL;
     if (!has_buffers(type->index ? type->index : type->letter, array) ||
@@ -290,8 +304,7 @@ yk_status yk_arrow_decode(yk_arrow_values *v, size_t first, size_t n)
         v->out.texts = n;
         return YK_OK;
     }
-    const void *p = numbers(&v->type, letter, a, first, n, v->value);
-    *(v->type.kind == YK_PARQUET_REAL ? (const void **)&v->out.real : (const void **)&v->out.integer) = p;
+    set_numbers(&v->type, numbers(&v->type, letter, a, first, n, v->value), &v->out);
     return YK_OK;
 }
 

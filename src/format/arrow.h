@@ -62,6 +62,7 @@ typedef struct {
     double unit;          /* timestamps: seconds; else 0 */
     int64_t divisor;      /* date64: milliseconds per day; else 1 */
     bool is_text;         /* texts or a dictionary */
+    yk_parquet_form form; /* of its values, as `kind` */
 } yk_arrow_type;
 
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s);

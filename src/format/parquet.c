@@ -450,7 +450,7 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
     c->out.code = kind == YK_PARQUET_TEXT ? c->code : NULL;
     c->out.real = kind == YK_PARQUET_REAL ? (const double *)c->value : NULL;
     c->out.integer = kind == YK_PARQUET_INTEGER ? (const int64_t *)c->value : NULL;
-    c->out.is_unsigned = c->column->is_unsigned && c->column->physical == YK__PQ_INT64;
+    c->out.form = c->column->form;
     if (c->chunk->refused)
         return yk_fail(YK_EDATA,
                        "%s is not supported; write the file with Snappy, gzip, Zstandard or no compression",

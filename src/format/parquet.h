@@ -41,12 +41,24 @@ enum { YK_PARQUET_BATCH = 32 }; /* small inputs have several batches */
 #else
 enum { YK_PARQUET_BATCH = 1024 }; /* rows */
 #endif
+enum { YK_PARQUET_TEXT_SIZE = 40 }; /* of a number */
 
 typedef enum {
     YK_PARQUET_INTEGER, /* BOOLEAN, INT32, INT64, dates (days since 1970) and times of day */
     YK_PARQUET_REAL,    /* FLOAT, DOUBLE, and timestamps, in seconds since 1970 */
     YK_PARQUET_TEXT     /* BYTE_ARRAY */
 } yk_parquet_kind;
+
+/* How the text of a number is written. */
+typedef enum {
+    YK_PARQUET_NUMBER, /* int64_t or double */
+    YK_PARQUET_UNSIGNED,
+    YK_PARQUET_BOOLEAN, /* 0 or 1 */
+    YK_PARQUET_HALF,
+    YK_PARQUET_FLOAT,
+    YK_PARQUET_DATE, /* days since 1970 */
+    YK_PARQUET_TIME  /* timestamps: seconds since 1970, UTC */
+} yk_parquet_form;
 
 typedef struct {
     char *name;
@@ -56,6 +68,7 @@ typedef struct {
     bool optional;
     uint8_t physical; /* the type of the stored values */
     bool is_unsigned;
+    yk_parquet_form form;
     double unit;  /* timestamps: seconds; 0: other types */
     size_t chunk; /* index of its chunks in row groups */
 } yk_parquet_column;
@@ -95,8 +108,8 @@ typedef struct {
 typedef struct {
     const uint8_t *valid; /* [n] 1: there is a value, 0: null; NULL: all have values */
     const int64_t *integer;
-    bool is_unsigned; /* the integers are uint64_t */
     const double *real;
+    yk_parquet_form form; /* UNSIGNED: the integers are uint64_t */
     const uint32_t *code; /* the value is text[code[i]] */
     /* [texts]: first the dictionary of the row group, which does not change from call to call, then other values. With nulls,
      * the code 0 may be beyond it. */
@@ -104,6 +117,9 @@ typedef struct {
     size_t dictionary, texts;
     uint64_t page; /* where their page begins in the file, for messages */
 } yk_parquet_values;
+
+/* Writes number i as CSV files do: 10, 0.1, true, 2024-02-29, 2024-02-29 12:30:00.5; "" if it is null or NaN. */
+void yk_parquet_number_text(const yk_parquet_values *v, size_t i, char out[YK_PARQUET_TEXT_SIZE]);
 
 typedef struct yk_parquet_reader yk_parquet_reader;
 

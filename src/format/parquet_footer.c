@@ -102,6 +102,10 @@ static void set_type(const element *e, yk_parquet_column *c)
     c->physical = (uint8_t)p;
     c->kind = p == YK__PQ_BYTES ? YK_PARQUET_TEXT : p >= YK__PQ_FLOAT ? YK_PARQUET_REAL : YK_PARQUET_INTEGER;
     c->is_unsigned = !e->is_signed || (e->converted >= 11 && e->converted <= 14);
+    c->form = p == YK__PQ_INT64 && c->is_unsigned ? YK_PARQUET_UNSIGNED
+              : p == YK__PQ_BOOLEAN               ? YK_PARQUET_BOOLEAN
+              : p == YK__PQ_FLOAT                 ? YK_PARQUET_FLOAT
+                                                  : YK_PARQUET_NUMBER;
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
         const bool logical = e->logical == meanings[i].logical;
         if (!logical && (e->logical >= 0 || e->converted != meanings[i].converted))
@@ -113,6 +117,9 @@ static void set_type(const element *e, yk_parquet_column *c)
             c->unit = logical && e->time_unit >= 1 && e->time_unit <= 3 ? units[e->time_unit]
                                                                         : units[meanings[i].unit];
             c->kind = YK_PARQUET_REAL;
+            c->form = YK_PARQUET_TIME;
+        } else if (meanings[i].converted == 6 && p == YK__PQ_INT32) {
+            c->form = YK_PARQUET_DATE;
         }
         break;
     }
