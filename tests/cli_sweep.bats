@@ -332,6 +332,44 @@ assert a == b, (a, b)'
     expect 0
 }
 
+@test "with validation data, --monitor on it ranks the runs: not the loss, not the test set" {
+    cat >v.ini <<-'INI'
+	[sweep]
+	steps = 40
+	search = halving
+	[train]
+	model = softmax
+	data = synth:digits?examples=2000&test=500
+	validation = 0.2
+	monitor = accuracy
+	[grid]
+	lr = 0.01 0.1 0.3
+	INI
+    try sweep v.ini --out halving --no-report
+    expect 0 "run 1 of 3: lr=0.01: accuracy 44.80 %, test loss 2.2463, validation accuracy 0.4652 in"
+    grep -q "accuracy %  validation accuracy  CPU" out
+    grep -qx "best validation accuracy: lr=0.3" out
+    python3 - <<'END'
+import json
+runs = json.load(open("halving/sweep.json"))["runs"]
+first = [json.load(open(f"halving/{r['folder']}/rung-1.json")) for r in runs]
+order = lambda name, sign: sorted((0, 1, 2), key=lambda i: sign * first[i][name])
+assert order("best_value", -1) == [2, 0, 1] != order("test_loss", 1) == order("validation_loss", 1), first
+assert [r["rung"] for r in runs] == [2, 1, 3], runs
+END
+    try sweep v.ini --set search=grid --set lr='0.3 1' --set steps=80 --out grid --no-report
+    expect 0
+    grep -qx "best validation accuracy: lr=0.3" out # lr=1 has the smaller test loss and the larger test accuracy
+    python3 -c 'import csv
+a, b = csv.DictReader(open("grid/runs.csv"))
+assert a["test_loss"] > b["test_loss"] and a["test_accuracy"] < b["test_accuracy"] and a["best_value"] > b["best_value"], (a, b)'
+    try sweep v.ini --set monitor=loss --set search=grid --out loss --no-report
+    expect 0
+    grep -q "  validation loss  " out
+    try sweep v.ini --set monitor='loss accuracy' --dry-run
+    expect 2 "search = halving compares runs by their validation data" "from [grid] to [train]"
+}
+
 @test "wrong settings of a search name the remedy" {
     printf '[sweep]\nruns = 3\n[train]\nmodel = softmax\ndata = synth:digits\n[grid]\nlr = 0.1 0.2\n' >wrong.ini
     try sweep wrong.ini --out wrong

@@ -5,8 +5,8 @@
  * a row end the sweep unless keep_going; runs that diverged do not count. The results so far are saved every few seconds
  * and at the end (sweep.csv, runs.csv, sweep.json).
  *
- * search = halving: with R rungs, all combinations train for 1/2^R of their length (rung 1); the better half, by the loss on the
- * validation set, else the test set, else the training set, is resumed for twice as long (rung 2), and so on. RUN/rung-K.json is the
+ * search = halving: with R rungs, all combinations train for 1/2^R of their length (rung 1); the better half, by the value of
+ * --monitor on the validation set, else the loss on the test set, else on the training set, is resumed for twice as long (rung 2), and so on. RUN/rung-K.json is the
  * summary of a run at the end of rung K, so that an interrupted sweep can be continued. */
 #include "cli/cli.h"
 
@@ -115,13 +115,13 @@ static void show_progress(const sweep *s)
     yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
 }
 
-/* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844", as far as known. */
+/* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844, validation AUC 0.7801", as far as known. */
 static void report_done(const sweep *s, size_t i)
 {
     const yk_sweep_run *r = &s->plan.run[i];
     const double accuracy = yk_number_at(r->summary, "test_accuracy"),
                  auc = yk_number_at(r->summary, "test_auc");
-    char score[64], more[32] = "", left[64];
+    char score[64], more[32] = "", validation[64] = "", left[64];
     if (isfinite(accuracy))
         snprintf(score, sizeof score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy,
                  yk_number_at(r->summary, "test_loss"));
@@ -129,9 +129,12 @@ static void report_done(const sweep *s, size_t i)
         snprintf(score, sizeof score, "training loss %.4f", yk_number_at(r->summary, "train_loss"));
     if (isfinite(auc))
         snprintf(more, sizeof more, ", AUC %.4f", auc);
+    if (s->plan.monitor)
+        snprintf(validation, sizeof validation, ", validation %s %.4f", s->plan.monitor->title,
+                 yk_number_at(r->summary, "best_value"));
     left_text(s, i + 1, 0.0, left, sizeof left);
-    yk_note("run %zu of %zu: %s: %s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, took(r),
-            left);
+    yk_note("run %zu of %zu: %s: %s%s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, validation,
+            took(r), left);
 }
 
 /* ---- a child ---- */
@@ -334,20 +337,6 @@ static yk_status find_complete(sweep *s)
 
 /* ---- search = halving ---- */
 
-/* The mean loss of the seeds of a combination; infinity: one has failed or diverged. */
-static double loss_of(const sweep *s, size_t point)
-{
-    static const char *const names[] = {"validation_loss", "test_loss", "train_loss"};
-    double sum = 0.0;
-    for (size_t i = point; i < s->plan.nruns; i += s->plan.npoints) {
-        double loss = (double)NAN;
-        for (int k = 0; k < 3 && !isfinite(loss); k++)
-            loss = yk_number_at(s->plan.run[i].summary, names[k]);
-        sum += s->plan.run[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
-    }
-    return sum;
-}
-
 /* Trains run i to the end of this rung, unless an earlier sweep has. */
 static yk_status run_rung(sweep *s, size_t i, int rung)
 {
@@ -375,8 +364,10 @@ static size_t select_best(const sweep *s, size_t *point, size_t n, size_t keep)
     for (; good < keep; good++) {
         size_t best = good;
         for (size_t i = good + 1; i < n; i++)
-            best = loss_of(s, point[i]) < loss_of(s, point[best]) ? i : best;
-        if (!isfinite(loss_of(s, point[best])))
+            best = yk_sweep_point_loss(&s->plan, point[i]) < yk_sweep_point_loss(&s->plan, point[best])
+                       ? i
+                       : best;
+        if (!isfinite(yk_sweep_point_loss(&s->plan, point[best])))
             break;
         const size_t other = point[good];
         point[good] = point[best];
