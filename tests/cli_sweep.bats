@@ -317,7 +317,7 @@ PY
 s = json.loads(open("all").read())["runs"][4]["summary"]
 assert s["test_loss"] == float(sys.argv[1]), s' "$whole"
     # without the results of its last rungs, the sweep trains only these
-    rm h/lr-0.3/rung-4.json h/lr-0.1/rung-3.json
+    rm h/lr-0.3/rung-80-steps.json h/lr-0.1/rung-40-steps.json
     try sweep halving.ini --out h --json --no-report
     expect 0
     python3 -c 'import json
@@ -327,9 +327,85 @@ assert a == b, (a, b)'
     try sweep halving.ini --set runs=2 --out two --no-report
     expect 0
     grep -q 'rung' out
-    [ "$(find two -name rung-1.json | wc -l)" = 2 ]
+    [ "$(find two -name rung-40-steps.json | wc -l)" = 2 ]
+    # then all combinations: their rungs are shorter, and runs are compared after the same number of steps
+    same_search() { # DIRECTORY
+        python3 -c 'import json, sys
+a, b = ([(r["rung"], r["summary"]["steps"], r["summary"]["test_loss"]) for r in json.load(open(d + "/sweep.json"))["runs"]] for d in ("h", sys.argv[1]))
+assert a == b, (a, b)' "$1"
+    }
+    try sweep halving.ini --out two --no-report
+    expect 0
+    same_search two
+    # interrupted between the rungs, when all combinations have a result; a finished search trains nothing
+    rm err
+    "$YOKE" sweep halving.ini --out stopped --no-report >out 2>err 3>&- &
+    pid=$!
+    until grep -qs "rung 2 of" err; do
+        kill -0 $pid
+        sleep 0.01
+    done
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    expect 1 "stopped by a signal: 0 of 5 runs are complete; continue with: yoke sweep halving.ini --out stopped"
+    for trained in '[1-6]' 0; do
+        try sweep halving.ini --out stopped --no-report
+        expect 0
+        [[ $(grep -c "^run . of 5" err) = $trained ]]
+        same_search stopped
+    done
+    # runs that diverged or ended by --patience are not trained again, nor is the time of earlier rungs available again
+    sed -i 's/^lr = .*/lr = 0.3 1e9/' halving.ini
+    set -- halving.ini --set eval-every=5 --set validation=0.2 --set patience=1 --set min-delta=9 --set seconds=1000 --out early --no-report
+    try sweep "$@"
+    expect 0 "run 1 of 2: lr=0.3: " "run 2 of 2: lr=1e9 failed: exit status 1: training diverged"
+    try sweep "$@"
+    expect 0
+    ! grep "^run . of 2" err || return 1
+    sed -i 's/"rung_seconds": [^,}]*/"rung_seconds": 2000/' early/lr-0.3/rung-40-steps.json
+    try sweep "$@"
+    expect 0 "the time is over"
     try sweep halving.ini --set seconds=1000 --out three --dry-run
     expect 0
+}
+
+@test "with validation data, --monitor on it ranks the runs: not the loss, not the test set" {
+    cat >v.ini <<-'INI'
+	[sweep]
+	steps = 40
+	search = halving
+	[train]
+	model = softmax
+	data = synth:digits?examples=2000&test=500
+	validation = 0.2
+	monitor = accuracy
+	[grid]
+	lr = 0.01 0.1 0.3
+	INI
+    try sweep v.ini --out halving --no-report
+    expect 0 "run 1 of 3: lr=0.01: accuracy 44.80 %, test loss 2.2463, validation accuracy 0.4652 in"
+    grep -q "accuracy %  validation accuracy  CPU" out
+    grep -qx "best validation accuracy: lr=0.3" out
+    python3 - <<'END'
+import json
+runs = json.load(open("halving/sweep.json"))["runs"]
+first = [json.load(open(f"halving/{r['folder']}/rung-10-steps.json")) for r in runs]
+order = lambda name, sign: sorted((0, 1, 2), key=lambda i: sign * first[i][name])
+assert order("best_value", -1) == [2, 0, 1] != order("test_loss", 1) == order("validation_loss", 1), first
+assert [r["rung"] for r in runs] == [2, 1, 3], runs
+END
+    try sweep v.ini --set search=grid --set lr='0.3 1' --set steps=80 --out grid --no-report
+    expect 0
+    grep -qx "best validation accuracy: lr=0.3" out # lr=1 has the smaller test loss and the larger test accuracy
+    python3 -c 'import csv
+a, b = csv.DictReader(open("grid/runs.csv"))
+assert a["test_loss"] > b["test_loss"] and a["test_accuracy"] < b["test_accuracy"] and a["best_value"] > b["best_value"], (a, b)'
+    try sweep v.ini --set monitor=loss --set search=grid --out loss --no-report
+    expect 0
+    grep -q "  validation loss  " out
+    try sweep v.ini --set monitor='loss accuracy' --dry-run
+    expect 2 "search = halving compares runs by their validation data" "from [grid] to [train]"
 }
 
 @test "wrong settings of a search name the remedy" {

@@ -63,7 +63,10 @@ same_model() { cmp "$(best "$1")/model.safetensors" "$(best "$2")/model.safetens
     expect 0 "stopped early: no improvement for 3 evaluations; best at step $train_best"
     rm -r run/checkpoints/step-"$train_best" # then the newest is used
     try eval -c run -d "$clicks" --json
-    expect 0 "skipping the checkpoint of the best model: it has no DONE file"
+    expect 0 "run/checkpoints/best: skipping the checkpoint of the best model, step-$train_best: it does not exist"
+    echo step-x >run/checkpoints/best
+    try eval -c run -d "$clicks" --json
+    expect 0 "run/checkpoints/best: skipping the checkpoint of the best model: it does not name a checkpoint"
 }
 
 @test "a run that is interrupted and resumed selects and stops like one that is not; a finished one stays finished" {
@@ -216,6 +219,9 @@ END
     printf '1 1:1\n0 2:1\n' >tiny.libsvm
     try train --model logreg --data tiny.libsvm --validation 0.01 --out none
     expect 3 "--validation 0.01" "no examples"
+    printf 'a,y,w\n1,0,1\n2,1,1\n3,1,0\n4,0,0\n' >tiny.csv
+    try train --model logreg --data 'csv:tiny.csv?label=y&weight=w' --validation last:0.5 --out none
+    expect 3 "all examples of the validation set have weight 0: use other data, or other rows, for --validation"
     try train --model logreg --data libsvm:- --features 3 --validation 0.5 --out none <tiny.libsvm
     expect 2 "can be read only once, so none of its rows can be held back"
 }

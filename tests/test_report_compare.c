@@ -554,6 +554,36 @@ static void runs_on_different_data_are_not_compared(void **state)
     done(k);
 }
 
+/* The column and the highlight are those of --monitor. Runs with different metrics are not compared by them. */
+static void runs_are_compared_by_their_validation_sets(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"v-1", "v-2", "v-3"}, *const values[] = {
+                                                                  "\"auc\",\"best_value\":0.75",
+                                                                  "\"auc\",\"best_value\":0.5",
+                                                                  "\"loss\",\"best_value\":0.25"};
+    for (int i = 0; i < 3; i++) {
+        made m = made_run(names[i]);
+        char more[64];
+        snprintf(more, sizeof more, ",\"monitor\":%s", values[i]);
+        m.more_summary = more;
+        m.batch = 5 + i;
+        make_run(&m);
+    }
+    compared *k = compare(names, 2);
+    assert_string_equal(k->c.highlight[0].title, "Best validation AUC");
+    assert_string_equal(k->c.highlight[0].value, "0.7500");
+    assert_true(cell(table(k, "runs"), 0, "validation AUC")->mark);
+    assert_true(cell(table(k, "batch"), 1, "validation AUC")->number == 0.5);
+    done(k);
+    k = compare(names, 3);
+    assert_true(cell(table(k, "runs"), 2, "monitored value")->number == 0.25);
+    assert_false(cell(table(k, "runs"), 0, "monitored value")->mark);
+    for (size_t i = 0; i < k->c.highlights; i++)
+        assert_null(strstr(k->c.highlight[i].title, "validation"));
+    done(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_nan_loss_means_diverged),
         cmocka_unit_test(warnings_of_a_run_are_not_repeated),
         cmocka_unit_test(runs_on_different_data_are_not_compared),
+        cmocka_unit_test(runs_are_compared_by_their_validation_sets),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -37,6 +37,15 @@ static int slow_sync(int fd)
     return fsync(fd);
 }
 
+static char written[256]; /* the names of the checkpoints, in this order */
+
+static int record_rename(int from_dir, const char *from, int to_dir, const char *to)
+{
+    if (strncmp(to, "step-", 5) == 0)
+        snprintf(written + strlen(written), sizeof written - strlen(written), " %s", to);
+    return renameat(from_dir, from, to_dir, to);
+}
+
 /* ---- runs ---- */
 
 static yk_fs slow_disk;
@@ -54,6 +63,8 @@ static yk_status train_on(const char *options, yk_result *out)
     atomic_store(&overtaken, false);
     slow_disk = *yk_sys;
     slow_disk.sync = slow_sync;
+    slow_disk.rename = record_rename;
+    *written = '\0';
     yk_fs_set(&slow_disk);
     const int aside = divert_stderr();
     yk_status st =
@@ -117,11 +128,36 @@ static void a_failure_is_reported(void **state)
     is_full = false;
 }
 
+/* A model that a better one replaces soon is not written, but the best one is before a checkpoint that refers to it. */
+static void the_best_model_is_written_when_it_is_needed(void **state)
+{
+    (void)state;
+    yk_result r;
+    assert_int_equal(
+        train_on(CLICKS "validation=0.1 lr=0.01 steps=100 checkpoint-every=25 workers=1 out=run", &r), YK_OK);
+    assert_string_equal(written, " step-20 step-25 step-50 step-70 step-75 step-100");
+    yk_result_fini(&r);
+    remove_run("out=run");
+    assert_int_equal(
+        train_on(CLICKS "validation=0.1 lr=0.5 epochs=5 checkpoint-every=100000 workers=1 out=run", &r),
+        YK_OK);
+    char expected[64];
+    snprintf(expected, sizeof expected, " step-%d step-%d", (int)r.selected.step, (int)r.steps);
+    assert_string_equal(written, expected);
+    yk_result_fini(&r);
+    remove_run("out=run");
+    assert_int_equal(train_on(CLICKS "validation=0.1 lr=30 epochs=50 workers=1 out=run", &r), YK_EDIVERGED);
+    assert_string_equal(written, " step-10"); /* at the end of a failed run, too */
+    yk_result_fini(&r);
+    remove_run("out=run");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(training_continues, clear_runs),
         cmocka_unit_test_setup(a_failure_is_reported, clear_runs),
+        cmocka_unit_test_setup(the_best_model_is_written_when_it_is_needed, clear_runs),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -42,7 +42,7 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
     grid      dict: option -> list of values, such as {"lr": [0.1, 0.3], "batch": [32, 128]}; a tuple of options varies together:
               {("mode", "workers"): [("sync", 1), ("async", 2)]}
     search    "grid": trains all runs to the end. "halving": trains all for a short part, the better half for twice as long, and so
-              on, by the loss on the validation data, else on the test data
+              on, by monitor on the validation data, else by the test loss
     repeats   runs of each combination, with different seeds
     runs, seconds    halving: tries this many random combinations, or as many as fit into this time
     examples  the number of examples that each run trains on, instead of epochs or steps

@@ -5,9 +5,9 @@
  * a row end the sweep unless keep_going; runs that diverged do not count. The results so far are saved every few seconds
  * and at the end (sweep.csv, runs.csv, sweep.json).
  *
- * search = halving: with R rungs, all combinations train for 1/2^R of their length (rung 1); the better half, by the loss on the
- * validation set, else the test set, else the training set, is resumed for twice as long (rung 2), and so on. RUN/rung-K.json is the
- * summary of a run at the end of rung K, so that an interrupted sweep can be continued. */
+ * search = halving: with R rungs, all combinations train for 1/2^R of their length (rung 1); the better half, by the value of
+ * --monitor on the validation set, else the loss on the test set, else on the training set, is resumed for twice as long (rung 2), and so on. RUN/rung-20-epochs.json is
+ * the summary of a run after 20 epochs, the end of a rung, so that an interrupted sweep can be continued, even with other rungs. */
 #include "cli/cli.h"
 
 #include "base/cgroup.h"
@@ -55,7 +55,8 @@ typedef struct {
     double began; /* when it was started */
     size_t consecutive_failures;
     int64_t divisor; /* halving: runs are trained for this part of their length; 0: whole runs */
-    bool searched;   /* halving: the last rung is complete */
+    bool searched;   /* halving: the last rung is complete, or the time is over */
+    double spent;    /* halving: seconds of the rungs so far, also by earlier sweeps */
 } sweep;
 
 /* ---- messages ---- */
@@ -115,13 +116,13 @@ static void show_progress(const sweep *s)
     yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
 }
 
-/* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844", as far as known. */
+/* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844, validation AUC 0.7801", as far as known. */
 static void report_done(const sweep *s, size_t i)
 {
     const yk_sweep_run *r = &s->plan.run[i];
     const double accuracy = yk_number_at(r->summary, "test_accuracy"),
                  auc = yk_number_at(r->summary, "test_auc");
-    char score[64], more[32] = "", left[64];
+    char score[64], more[32] = "", validation[64] = "", left[64];
     if (isfinite(accuracy))
         snprintf(score, sizeof score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy,
                  yk_number_at(r->summary, "test_loss"));
@@ -129,9 +130,12 @@ static void report_done(const sweep *s, size_t i)
         snprintf(score, sizeof score, "training loss %.4f", yk_number_at(r->summary, "train_loss"));
     if (isfinite(auc))
         snprintf(more, sizeof more, ", AUC %.4f", auc);
+    if (s->plan.monitor)
+        snprintf(validation, sizeof validation, ", validation %s %.4f", s->plan.monitor->title,
+                 yk_number_at(r->summary, "best_value"));
     left_text(s, i + 1, 0.0, left, sizeof left);
-    yk_note("run %zu of %zu: %s: %s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, took(r),
-            left);
+    yk_note("run %zu of %zu: %s: %s%s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, validation,
+            took(r), left);
 }
 
 /* ---- a child ---- */
@@ -216,6 +220,17 @@ static yk_status run_program(const sweep *s, char *const *argv, const char *dir,
 
 /* ---- one run ---- */
 
+/* halving: until the end of this rung */
+static int64_t length_of(const sweep *s, const yk_sweep_run *r)
+{
+    return ((r->steps ? r->steps : r->epochs) + s->divisor - 1) / s->divisor;
+}
+
+static const char *unit_of(const yk_sweep_run *r)
+{
+    return r->steps ? "steps" : "epochs";
+}
+
 static yk_status make_command(const sweep *s, size_t i, bool resume, yk_argv *a)
 {
     const yk_sweep_run *run = &s->plan.run[i];
@@ -227,9 +242,8 @@ static yk_status make_command(const sweep *s, size_t i, bool resume, yk_argv *a)
     yk_argv_add(a, "--json");
     if (resume)
         yk_argv_add(a, "--resume");
-    if (s->divisor) /* halving: of this rung */
-        yk_argv_add(a, "--%s=%lld", run->steps ? "steps" : "epochs",
-                    (long long)(((run->steps ? run->steps : run->epochs) + s->divisor - 1) / s->divisor));
+    if (s->divisor)
+        yk_argv_add(a, "--%s=%lld", unit_of(run), (long long)length_of(s, run));
     return a->status;
 }
 
@@ -284,6 +298,8 @@ static yk_status run_one(sweep *s, size_t i, bool resume)
         st = make_command(s, i, resume, &command);
     s->at = i;
     s->began = yk_now();
+    yk_sweep_run_take(r, NULL); /* of the previous rung */
+    r->state = YK_SWEEP_STOPPED;
     if (s->plan.file.drop_models)
         setenv("YK_DROP_MODEL", "1", 1); /* a finished run writes no checkpoint */
     if (!st)
@@ -334,37 +350,52 @@ static yk_status find_complete(sweep *s)
 
 /* ---- search = halving ---- */
 
-/* The mean loss of the seeds of a combination; infinity: one has failed or diverged. */
-static double loss_of(const sweep *s, size_t point)
+/* A run that would take no step has been trained for longer, in a sweep with other rungs: it
+ * starts again. */
+static yk_status train_rung(sweep *s, size_t i, bool resume)
 {
-    static const char *const names[] = {"validation_loss", "test_loss", "train_loss"};
-    double sum = 0.0;
-    for (size_t i = point; i < s->plan.nruns; i += s->plan.npoints) {
-        double loss = (double)NAN;
-        for (int k = 0; k < 3 && !isfinite(loss); k++)
-            loss = yk_number_at(s->plan.run[i].summary, names[k]);
-        sum += s->plan.run[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
-    }
-    return sum;
+    yk_sweep_run *r = &s->plan.run[i];
+    const yk_status st = run_one(s, i, resume);
+    const bool stepped = yk_number_at(r->summary, "steps_per_second") > 0.0;
+    return st || !resume || r->state != YK_SWEEP_DONE || stepped ? st : run_one(s, i, false);
 }
 
-/* Trains run i to the end of this rung, unless an earlier sweep has. */
+/* Writes the summary of a run at the end of a rung, with the seconds that it took. */
+static yk_status save_rung(const yk_sweep_run *r, const char *name, double seconds)
+{
+    json_t *summary = yk_sweep_run_json(r, "summary.json");
+    json_object_set_new(summary, "rung_seconds", json_real(seconds));
+    char *text = json_dumps(summary, 0);
+    const yk_status st = text ? yk_file_save(r->path, name, "%s\n", text) : YK_ESYSTEM;
+    free(text);
+    json_decref(summary);
+    return st;
+}
+
+/* Trains run i to the end of this rung, unless an earlier sweep has, or --patience has ended the run. */
 static yk_status run_rung(sweep *s, size_t i, int rung)
 {
     yk_sweep_run *r = &s->plan.run[i];
-    char name[32];
-    snprintf(name, sizeof name, "rung-%d.json", rung);
-    const bool same = rung > 1 || r->state == YK_SWEEP_STOPPED;
-    json_t *summary = same ? yk_sweep_run_json(r, name) : NULL;
+    const bool same = r->state != YK_SWEEP_NOT_RUN && r->state != YK_SWEEP_DIFFERENT;
+    const double began = yk_now();
+    char name[64];
     yk_status st = YK_OK;
-    if (summary) {
-        yk_sweep_run_take(r, summary);
-    } else if (!(st = run_one(s, i, same && has_checkpoint(r))) && r->state == YK_SWEEP_DONE) {
-        char *text = json_dumps(r->summary, 0);
-        st = text ? yk_file_save(r->path, name, "%s\n", text) : YK_ESYSTEM;
-        free(text);
-    }
     r->rung = rung;
+    if (yk_number_at(r->summary, "stopped_early") > 0.0)
+        return YK_OK;
+    snprintf(name, sizeof name, "rung-%lld-%s.json", (long long)length_of(s, r), unit_of(r));
+    json_t *summary = same ? yk_sweep_run_json(r, name) : NULL;
+    double seconds = yk_number_at(summary, "rung_seconds");
+    if (summary) {
+        json_object_del(summary, "rung_seconds");
+        yk_sweep_run_take(r, summary);
+    } else {
+        st = train_rung(s, i, same && has_checkpoint(r));
+        seconds = yk_now() - began;
+        if (!st && (r->state == YK_SWEEP_DONE || r->state == YK_SWEEP_DIVERGED))
+            st = save_rung(r, name, seconds);
+    }
+    s->spent += fmax(0.0, seconds); /* ignores NaN */
     return st;
 }
 
@@ -375,8 +406,10 @@ static size_t select_best(const sweep *s, size_t *point, size_t n, size_t keep)
     for (; good < keep; good++) {
         size_t best = good;
         for (size_t i = good + 1; i < n; i++)
-            best = loss_of(s, point[i]) < loss_of(s, point[best]) ? i : best;
-        if (!isfinite(loss_of(s, point[best])))
+            best = yk_sweep_point_loss(&s->plan, point[i]) < yk_sweep_point_loss(&s->plan, point[best])
+                       ? i
+                       : best;
+        if (!isfinite(yk_sweep_point_loss(&s->plan, point[best])))
             break;
         const size_t other = point[good];
         point[good] = point[best];
@@ -399,15 +432,14 @@ static int count_rungs(sweep *s, size_t n)
 }
 
 /* Whether the time of a rung is over. The first one trains n combinations for a part of their length, the others each train half as much. */
-static bool is_over(const sweep *s, double started, int rung, int rungs)
+static bool is_over(const sweep *s, int rung, int rungs)
 {
     const double share = rung == 1 ? 2.0 / (2.0 + rungs) : 1.0;
-    return s->plan.file.seconds && yk_now() - started > share * (double)s->plan.file.seconds;
+    return s->plan.file.seconds && s->spent > share * (double)s->plan.file.seconds;
 }
 
 static yk_status halve(sweep *s, size_t *point, size_t n)
 {
-    const double started = yk_now();
     const int rungs = count_rungs(s, n);
     yk_status st = YK_OK;
     if (!rungs && n > 1)
@@ -420,12 +452,17 @@ static yk_status halve(sweep *s, size_t *point, size_t n)
         s->divisor = (int64_t)1 << (rungs + 1 - rung);
         yk_note("rung %d of %d: %zu combination%s, 1/%lld of each run", rung, rungs + 1, n, yk_plural(n),
                 (long long)s->divisor);
-        for (; !st && !yk_cli_stop && done < n && !is_over(s, started, rung, rungs); done++)
+        for (; !st && !yk_cli_stop && done < n && !is_over(s, rung, rungs); done++)
             for (size_t i = point[done]; !st && !yk_cli_stop && i < s->plan.nruns; i += s->plan.npoints)
                 st = run_rung(s, i, rung);
-        if (st || yk_cli_stop || (done < n && rung > 1))
-            break; /* the time is over */
-        s->searched = rung == rungs + 1;
+        if (st || yk_cli_stop)
+            break;
+        const bool over = done < n && rung > 1;
+        s->searched = over || rung == rungs + 1;
+        if (over) {
+            yk_note("the time is over");
+            break;
+        }
         n = select_best(s, point, done, (done + 1) / 2);
         if (!st)
             st = yk_sweep_table_save(&s->plan);
@@ -562,8 +599,9 @@ static int finish(const sweep *s, yk_status st)
         return yk_cli_exit(printed);
     if (st)
         return yk_status_exit(st);
-    if (yk_cli_stop && done + failed < s->plan.nruns)
-        print_resume_command(s, done);
+    const bool complete = s->plan.file.halving ? s->searched : done + failed == s->plan.nruns;
+    if (yk_cli_stop && !complete)
+        print_resume_command(s, s->plan.file.halving ? 0 : done);
     else if (failed && !s->searched)
         return yk_cli_exit(yk_fail(YK_ELOST, "%zu of %zu runs failed; %s/runs.csv lists the errors; %s",
                                    failed, s->plan.nruns, s->plan.path,
@@ -571,7 +609,7 @@ static int finish(const sweep *s, yk_status st)
                                        ? "they diverged, so the same command does not repeat them"
                                    : diverged ? "the same command repeats those that did not diverge"
                                               : "the same command runs them again"));
-    return s->searched || done == s->plan.nruns ? 0 : yk_status_exit(YK_ELOST);
+    return complete ? 0 : yk_status_exit(YK_ELOST);
 }
 
 /* ---- --dry-run ---- */

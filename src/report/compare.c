@@ -34,10 +34,10 @@ __attribute__((format(printf, 4, 5))) static void add(yk_compare *c, const char 
     va_end(list);
 }
 
-/* The groups with the highest and the lowest mean of a fact. times: the lowest as a ratio. */
-static void add_range(yk_compare *c, const char *title, yk_unit unit, size_t offset, bool times)
+/* The groups with the best and the worst mean of a fact; sign -1: lower is better. times: the worst as a ratio. */
+static void add_range(yk_compare *c, const char *title, yk_unit unit, size_t offset, double sign, bool times)
 {
-    const size_t top = best_group(c, offset, 1.0), low = best_group(c, offset, -1.0);
+    const size_t top = best_group(c, offset, sign), low = best_group(c, offset, -sign);
     char a[YK_UNIT_SIZE], b[YK_UNIT_SIZE];
     if (top == SIZE_MAX || top == low)
         return;
@@ -45,7 +45,7 @@ static void add_range(yk_compare *c, const char *title, yk_unit unit, size_t off
                  min = yk_group_mean(c, &c->group[low], offset, NULL);
     yk_unit_text(unit, max, a);
     yk_unit_text(times ? YK_UNIT_TIMES : unit, times ? max / min : min, b);
-    add(c, title, a, times ? "%.100s; %s the slowest run" : "%.100s; lowest %s", c->group[top].label, b);
+    add(c, title, a, times ? "%.100s; %s the slowest run" : "%.100s; worst %s", c->group[top].label, b);
 }
 
 static void add_fastest(yk_compare *c)
@@ -113,17 +113,36 @@ static void add_modes(yk_compare *c, const yk_table *t)
         accuracy, n, n == 1.0 ? "pair" : "pairs");
 }
 
-static void add_highlights(yk_compare *c)
+static yk_unit monitored_unit(const yk_compare *c)
 {
-    bool auc = false;
-    for (size_t i = 0; i < c->n; i++)
+    return c->monitor && !strcmp(c->monitor->name, "accuracy") ? YK_UNIT_PERCENT_EXACT : YK_UNIT_PLAIN;
+}
+
+/* By the validation set, if all runs have the same; else by the test set. */
+static void add_best(yk_compare *c)
+{
+    bool auc = false, validated = c->monitor && !yk_is_listed("validation", c->varying);
+    char title[40];
+    for (size_t i = 0; i < c->n; i++) {
         auc |= isfinite(c->facts[i].test_auc);
-    if (!yk_is_listed("data", c->varying))
+        validated &= c->facts[i].failed || isfinite(c->facts[i].best_value);
+    }
+    if (validated) {
+        snprintf(title, sizeof title, "Best validation %s", c->monitor->title);
+        add_range(c, title, monitored_unit(c), FACT(best_value), c->monitor->sign, false);
+    } else {
         add_range(c, auc ? "Highest test AUC" : "Highest test accuracy",
                   auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT, auc ? FACT(test_auc) : FACT(test_accuracy),
-                  false);
+                  1.0, false);
+    }
+}
+
+static void add_highlights(yk_compare *c)
+{
+    if (!yk_is_listed("data", c->varying))
+        add_best(c);
     add_fastest(c);
-    add_range(c, "Most examples/s", YK_UNIT_COUNT, FACT(examples_per_second), true);
+    add_range(c, "Most examples/s", YK_UNIT_COUNT, FACT(examples_per_second), 1.0, true);
     const yk_table *workers = yk_compare_table(c, "workers"), *modes = yk_compare_table(c, "modes");
     if (workers)
         add_workers(c, workers);
@@ -213,6 +232,7 @@ static const struct {
     {{"accuracy gain", "compared with sync", YK_UNIT_POINTS}, GAIN, MODES},
     {{"AUC", "area under the ROC curve, at the end", YK_UNIT_PLAIN, .best = 1}, FACT(test_auc), ALL},
     {{"test loss", NULL, YK_UNIT_PLAIN, .best = -1}, FACT(test_loss), ALL},
+    {{"monitored value", "of the best model, on the validation set", YK_UNIT_PLAIN}, FACT(best_value), ALL},
     {{"to", "time until a test reached this accuracy", YK_UNIT_SECONDS, .best = -1}, FACT(to_target), ALL},
     {{"staleness", "updates by others between read and write, mean", YK_UNIT_CORES}, FACT(stale_mean), MODES},
     {{"last improvement", "epoch after which tests did not improve", YK_UNIT_SHORT}, PLATEAU, RUNS},
@@ -236,14 +256,19 @@ static void add_results(const yk_compare *c, yk_table *t, unsigned table)
 {
     for (size_t i = 0; i < RESULTS; i++) {
         yk_column column = results[i].column;
-        char title[24];
+        char title[32];
         if (!has_result(c, table, i))
             continue;
         if (results[i].offset == FACT(to_target))
             snprintf(column.title, sizeof column.title, "to %.4g %%", c->target * 100.0);
+        if (results[i].offset == FACT(best_value) && c->monitor) {
+            snprintf(column.title, sizeof column.title, "validation %s", c->monitor->title);
+            column.unit = monitored_unit(c);
+            column.best = c->monitor->sign;
+        }
         if (table == MODES && results[i].tables != MODES) {
             column.best = 0;
-            snprintf(title, sizeof title, "%.23s", column.title);
+            snprintf(title, sizeof title, "%.31s", column.title);
             snprintf(column.title, sizeof column.title, "%s: sync", title);
             yk_table_column(t, &column);
             snprintf(column.title, sizeof column.title, "%s: other", title);
@@ -488,6 +513,17 @@ static const yk__table_kind tables[] = {
 
 enum { TABLES = sizeof tables / sizeof *tables };
 
+static void find_monitor(yk_compare *c)
+{
+    bool same = true;
+    for (size_t i = 0; i < c->n; i++) {
+        const yk_metric_kind *monitor = c->facts[i].monitor;
+        same &= !monitor || !c->monitor || monitor == c->monitor;
+        c->monitor = monitor ? monitor : c->monitor;
+    }
+    c->monitor = same ? c->monitor : NULL;
+}
+
 yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
 {
     yk_compare *c = out;
@@ -504,6 +540,8 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
             c->facts[i].workers * c->facts[0].processes != c->facts[0].workers * c->facts[i].processes;
     }
     c->mixed = processes && per_process;
+    if (!c->arena.status)
+        find_monitor(c);
     yk__find_varying(c);
     if (!c->arena.status)
         yk__find_target(c);

@@ -16,7 +16,7 @@
  * Example:
  *     yk_compare c;
  *     yk_status st = yk_compare_make(runs, n, &c);             // borrows the runs
- *     for (size_t i = 0; !st && i < c.highlights; i++)         // "Highest accuracy", "91.74 %", "sync-1; lowest ..."
+ *     for (size_t i = 0; !st && i < c.highlights; i++)         // "Highest accuracy", "91.74 %", "sync-1; worst ..."
  *         printf("%s: %s\n", c.highlight[i].title, c.highlight[i].value);
  *     if (!st)
  *         yk_compare_fini(&c);
@@ -86,8 +86,9 @@ typedef struct {
     char (*line)[YK_LABEL_SIZE];
     size_t panels, lines;
     bool epochs_differ;
-    bool mixed;    /* runs differ in the number of processes, and in that of workers per process */
-    double target; /* an accuracy that most runs reach, or NAN */
+    bool mixed; /* runs differ in the number of processes, and in that of workers per process */
+    const yk_metric_kind *monitor; /* of all runs that have a validation set; NULL: none, or they differ */
+    double target;                 /* an accuracy that most runs reach, or NAN */
     yk_table table[7 + YK_RUN_TABLES]; /* those of the comparison, then those of all runs */
     size_t tables;
     struct {

@@ -138,6 +138,7 @@ static void results_of(const yk_run *r, yk_facts *f)
                    {&f->majority, "majority_accuracy", e, METRIC(majority_accuracy)},
                    {&f->best_step, "best_step", NULL, 0},
                    {&f->validation_loss, "validation_loss", e, METRIC(validation_loss)},
+                   {&f->best_value, "best_value", NULL, 0},
                    {&f->best_loss, "best_loss", NULL, 0},
                    {&f->best_auc, "best_auc", NULL, 0}};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
@@ -145,6 +146,8 @@ static void results_of(const yk_run *r, yk_facts *f)
         if (!isfinite(*results[i].fact) && results[i].from)
             *results[i].fact = yk_double_at(results[i].from, results[i].offset);
     }
+    const char *monitor = yk_string_at(r->summary, "monitor");
+    f->monitor = monitor ? yk_metric_find(monitor) : NULL;
     if (end) {
         f->epochs = yk_known_or(end->epoch, f->epochs); /* a fraction; the summary has whole ones only */
         const double seconds = end->seconds > 0.0 ? end->seconds : NAN;

@@ -13,6 +13,7 @@
 #include "format/json_value.h"
 #include "report/run.h"
 #include "report/text.h"
+#include "train/metrics.h"
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +34,8 @@ typedef struct {
     double processes;                        /* that train: without dedicated servers */
     double epochs, steps, examples, seconds; /* done, not requested */
     double best_step, validation_loss;       /* of the best model by validation data; NaN: none */
+    const yk_metric_kind *monitor;           /* by which it was selected; NULL: not known */
+    double best_value;                       /* its value there */
     double steps_per_second, examples_per_second;
     double train_loss, test_loss, test_accuracy, test_error, test_auc, majority; /* error: 1 - accuracy */
     double best_loss, best_auc; /* possible, for generated data with known probabilities */

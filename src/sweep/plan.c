@@ -238,6 +238,28 @@ static yk_status count_runs(yk_sweep_plan *p)
     return YK_OK;
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static yk_status find_monitor(yk_sweep_plan *p)
+{
+    const yk_config *first = &p->run[0].config;
+    bool same = true;
+    for (size_t i = 1; i < p->nruns; i++)
+        same &= is_same(p->run[i].config.validation, first->validation) &&
+                is_same(p->run[i].config.monitor, first->monitor);
+    if (!same && p->file.halving)
+        return yk_fail(YK_EUSAGE,
+                       "%s: search = halving compares runs by their validation data: move validation and "
+                       "monitor from [grid] to [train]",
+                       p->file.path);
+    if (same && yk_config_validation(first))
+        p->monitor = yk_metric_find(first->monitor ? first->monitor : "loss");
+    return YK_OK;
+}
+
 yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *sets, size_t nsets,
                              const char *directory, yk_sweep_plan *out)
 {
@@ -259,6 +281,8 @@ yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *se
             choice[k] = rest % out->file.axis[k].nchoices;
         st = make_run(out, choice, r);
     }
+    if (!st)
+        st = find_monitor(out);
     return st ? st : check_directories(out);
 }
 

@@ -21,6 +21,7 @@
 #define YK_SWEEP_PLAN_H
 
 #include "sweep/file.h"
+#include "train/metrics.h"
 #include "train/plan.h"
 #include <jansson.h>
 
@@ -57,7 +58,8 @@ typedef struct {
     char *path;         /* directory of the sweep */
     const char **shown; /* [nshown] names of the options that vary. Borrowed from the file */
     size_t nshown, npoints, nruns;
-    yk_sweep_run *run; /* [nruns]; run[k * npoints + i] is repeat k of point i */
+    const yk_metric_kind *monitor; /* of all runs, on the validation set; NULL: they have none, or differ */
+    yk_sweep_run *run;             /* [nruns]; run[k * npoints + i] is repeat k of point i */
 } yk_sweep_plan;
 
 /* directory: of the sweep; NULL: runs/NAME, with `quick` runs/NAME-quick. */

@@ -36,6 +36,8 @@ static double memory_of(const yk_sweep_run *r)
 
 /* ---- measures: results that are averaged, and their format */
 
+static const char best_value[] = "best_value"; /* on the validation set: its heading names the metric */
+
 enum { RATE = -1 }; /* as digits: "12 k", "1.23 M" */
 
 static const struct {
@@ -54,6 +56,7 @@ static const struct {
     {"test_accuracy", "accuracy %", 100.0, 2, 2, true},
     {"majority_accuracy"},
     {"test_auc", "AUC", 1.0, 4, 4, true},
+    {best_value, "monitored value", 1.0, 4, 4, true},
     {"cpu_cores", "CPU cores", 1.0, 2, 2, false, cpu_of},
     {"memory_bytes", "memory MB", 1e-6, 0, 1, false, memory_of},
     {"bytes_sent", "sent MB", 1e-6, 0, 1},
@@ -75,6 +78,20 @@ static yk_moments moments_of(const yk_sweep_plan *p, size_t point, size_t m)
     for (size_t i = point; i < p->nruns; i += p->npoints)
         yk_moments_add(&all, measure(&p->run[i], m));
     return all;
+}
+
+double yk_sweep_point_loss(const yk_sweep_plan *p, size_t point)
+{
+    double sum = 0.0;
+    for (size_t i = point; i < p->nruns; i += p->npoints) {
+        const json_t *summary = p->run[i].summary;
+        const double test = yk_number_at(summary, "test_loss"),
+                     loss = p->monitor       ? -p->monitor->sign * yk_number_at(summary, best_value)
+                            : isfinite(test) ? test
+                                             : yk_number_at(summary, "train_loss");
+        sum += p->run[i].state == YK_SWEEP_DONE && isfinite(loss) ? loss : (double)INFINITY;
+    }
+    return sum;
 }
 
 /* The runs from number `first` on, in steps of `step`. */
@@ -142,6 +159,25 @@ static void put_point_row(const yk_sweep_plan *p, size_t i, yk_table *t)
     put_bottleneck(p, i, t);
 }
 
+/* By validation data; with search = halving, of those that were trained longest. */
+static void print_best(const yk_sweep_plan *p, FILE *f)
+{
+    size_t best = 0;
+    double least = (double)INFINITY;
+    for (size_t i = 0; p->monitor && i < p->npoints; i++) {
+        const double loss = yk_sweep_point_loss(p, i);
+        const int more = p->run[i].rung - p->run[best].rung;
+        if (isfinite(loss) && (!isfinite(least) || more > 0 || (!more && loss < least)))
+            best = i, least = loss;
+    }
+    if (isfinite(least)) {
+        fprintf(f, "best validation %s:", p->monitor->title);
+        for (size_t k = 0; k < p->nshown; k++)
+            fprintf(f, " %s=%s", p->shown[k], p->run[best].shown[k]);
+        fprintf(f, "\n");
+    }
+}
+
 yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f)
 {
     yk_table t = {.title = "of the sweep"};
@@ -155,7 +191,10 @@ yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f)
     for (size_t m = 0; m < MEASURES; m++)
         if (measures[m].heading) {
             yk_column column = {""};
-            snprintf(column.title, sizeof column.title, "%s", measures[m].heading);
+            if (measures[m].name == best_value && p->monitor)
+                snprintf(column.title, sizeof column.title, "validation %s", p->monitor->title);
+            else
+                snprintf(column.title, sizeof column.title, "%s", measures[m].heading);
             yk_table_column(&t, &column);
         }
     yk_table_column(&t, &(yk_column){"bottleneck", .words = true});
@@ -171,6 +210,7 @@ yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f)
             break;
         }
     }
+    print_best(p, f);
     return st;
 }
 

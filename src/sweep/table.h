@@ -23,6 +23,10 @@
 #include "sweep/plan.h"
 #include <stdio.h>
 
+/* What the runs of a point are ranked by: the value of --monitor on the validation set, else the test loss, else the training loss;
+ * the sum over its runs, negated if higher is better. Infinity: a run has failed or has no result. */
+double yk_sweep_point_loss(const yk_sweep_plan *p, size_t point);
+
 yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f);
 
 /* sweep.json, on one line or indented; the caller frees it. NULL: out of memory. */

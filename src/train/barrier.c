@@ -82,7 +82,8 @@ static yk_status conclude_evaluation(yk__trainer *t)
     if (st)
         return st;
     yk__follow_evaluation(t);
-    t->due.save |= yk__saves_best(t);
+    t->due.best = !t->due.save && yk__saves_best(t);
+    t->due.save |= t->due.best;
     if (t->schedule.stopped)
         t->due = yk__due_last(&t->schedule, t->step, (yk__due){.save = t->due.save});
     return YK_OK;
@@ -118,7 +119,7 @@ static yk_status save(yk__trainer *t)
         yk_free(p.cursor);
         return st;
     }
-    return yk__save_async(t, &p);
+    return yk__save_async(t, &p, t->due.best);
 }
 
 /* ---- the barrier ---- */
@@ -135,6 +136,8 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
         st = save(t);
         yk__saved(&t->schedule, t->step);
         t->result->checkpoint_seconds += yk_now() - evaluated;
+    } else if (!st) {
+        st = yk__save_pending(t);
     }
     if (!st && replica) {
         yk_phase_to(p, YK_PHASE_WORKERS);

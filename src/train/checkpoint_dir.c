@@ -220,11 +220,19 @@ static char *named_by(const char *file)
     return end && !strcmp(end, "\n") ? yk__path("%.*sstep-%" PRIu64, (int)(name - file), file, step) : NULL;
 }
 
-/* Of a run directory: as the file says, whether that checkpoint is complete or not. */
-static yk_status find_best(const char *run_dir, char **path_out)
+/* Of a run directory: as the file says, whether that checkpoint is complete or not. *damage_out: what is wrong with the file or its
+ * checkpoint; NULL: nothing, or there is no file. */
+static yk_status find_best(const char *run_dir, char **path_out, const char **damage_out)
 {
+    struct stat there;
     char *file = yk__path("%s/%s", run_dir, best_name);
     *path_out = file ? named_by(file) : NULL;
+    *damage_out = NULL;
+    if (*path_out)
+        *damage_out =
+            yk_sys->stat(AT_FDCWD, *path_out, &there, 0) ? "it does not exist" : find_damage(*path_out);
+    else if (file && yk_sys->stat(AT_FDCWD, file, &there, AT_SYMLINK_NOFOLLOW) == 0)
+        *damage_out = "it does not name a checkpoint";
     free(file);
     return file ? YK_OK : YK_ESYSTEM;
 }
@@ -233,8 +241,9 @@ static yk_status find_best(const char *run_dir, char **path_out)
 yk_status yk__checkpoint_name_best(const char *run_dir, uint64_t best)
 {
     char *old = NULL;
-    yk_status st =
-        best ? yk_file_save(run_dir, best_name, "step-%" PRIu64 "\n", best) : find_best(run_dir, &old);
+    const char *damage;
+    yk_status st = best ? yk_file_save(run_dir, best_name, "step-%" PRIu64 "\n", best)
+                        : find_best(run_dir, &old, &damage);
     if (old)
         st = yk_remove_in(run_dir, best_name);
     free(old);
@@ -376,10 +385,11 @@ yk_status yk__checkpoint_none(const char *run_dir)
 
 yk_status yk_checkpoint_best(const char *run_dir, char **path_out)
 {
-    const yk_status st = find_best(run_dir, path_out);
-    const char *damage = *path_out ? find_damage(*path_out) : NULL;
+    const char *damage;
+    const yk_status st = find_best(run_dir, path_out, &damage);
     if (damage) {
-        yk_warn("%s: skipping the checkpoint of the best model: %s", *path_out, damage);
+        yk_warn("%s/%s: skipping the checkpoint of the best model%s%s: %s", run_dir, best_name,
+                *path_out ? ", " : "", *path_out ? strrchr(*path_out, '/') + 1 : "", damage);
         free(*path_out);
         *path_out = NULL;
     }

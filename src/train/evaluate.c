@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "train/infer.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Training has diverged if the loss is higher. An overflow to infinity may take many more steps. Squares may be large. */
@@ -161,6 +162,18 @@ static yk_status keep_best(yk__trainer *t)
     return YK_OK;
 }
 
+static yk_status check_score(const yk__trainer *t, int set, const yk_score *score, uint64_t step)
+{
+    const char *name = set == YK__TEST ? "test" : "validation";
+    char loss[32];
+    if (score->examples && !(score->weight > 0.0))
+        return yk_fail(YK_EDATA,
+                       "all examples of the %s set have weight 0: use other data, or other rows, for --%s",
+                       name, name);
+    snprintf(loss, sizeof loss, "the %s loss", name);
+    return score->loss <= yk__max_loss(t) ? YK_OK : yk__diverged(t, loss, score->loss, step);
+}
+
 yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool extra)
 {
     yk_result *r = t->result;
@@ -175,9 +188,7 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool
     for (int i = 0; !st && i < YK__SETS; i++)
         st = t->set[i].used ? score_set(t, i, score[i]) : YK_OK;
     for (int i = 0; !st && i < YK__SETS; i++)
-        if (t->set[i].used && !(score[i]->loss <= yk__max_loss(t)))
-            st = yk__diverged(t, i == YK__TEST ? "the test loss" : "the validation loss", score[i]->loss,
-                              at->step);
+        st = t->set[i].used ? check_score(t, i, score[i], at->step) : YK_OK;
     if (st || !r->validated || (at->step && at->step == s->resumed))
         return st;
     st = yk__select(s, &t->set[YK__VALIDATION].tally, at->step, extra, &r->validation, &r->test);

@@ -150,7 +150,7 @@ static yk_status train(yk__loop *w)
         if ((st = w->pacing->before(w, &entered)) || entered)
             continue;
         if (w->me == 0 && yk__saver_failed(&t->saver))
-            return yk__saver_finish(&t->saver, YK_OK);
+            return yk__saver_finish(t, YK_OK);
         yk_phases_step(w->state->phases);
         if ((st = w->bursts ? burst(w, &r) : step(w, &r)) || r.pending)
             continue;

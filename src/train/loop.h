@@ -54,10 +54,12 @@ bool yk__saves_best(const yk__trainer *t);
 /* saver.c */
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
 /* Called at a barrier. Copies the store of this process, and saves the copy while training continues. At the end of the run, or without
- * memory for a copy, saves the store itself while the workers wait. Takes p->cursor. */
-yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p);
-/* Waits for the thread that writes. Returns `so_far`, or else the error of the thread. */
-yk_status yk__saver_finish(yk__saver *s, yk_status so_far);
+ * memory for a copy, saves the store itself while the workers wait. best: due only because it is the best model so far, so it may be written
+ * later. Takes p->cursor. */
+yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p, bool best);
+yk_status yk__save_pending(yk__trainer *t); /* writes such a copy, if it is time */
+/* Writes such a copy, and waits for the thread that writes. Returns `so_far`, or else the error of the thread. */
+yk_status yk__saver_finish(yk__trainer *t, yk_status so_far);
 void yk__saver_fini(yk__saver *s);
 
 /* Whether a checkpoint could not be written. Then yk__saver_finish() returns the error. */

@@ -28,7 +28,7 @@ static const char *const checkpoints[] = {"checkpoints/",
                                           "checkpoints/*/state.safetensors",
                                           NULL};
 
-/* log.txt and rung-K.json are written by sweeps. */
+/* log.txt and rung-N-epochs.json are written by sweeps. */
 static const char *const written[] = {"config.ini",
                                       "metrics.jsonl",
                                       "summary.json",

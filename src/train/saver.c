@@ -5,6 +5,9 @@
  * the optimizer. It is allocated for the first checkpoint before the end. If the memory is not available, and at the end of
  * a run, the store itself is written while the workers wait.
  *
+ * The best model so far may be replaced soon. It is copied, and written 10 s after the last checkpoint of this kind, before the next
+ * later checkpoint, which refers to it, or at the end, even if the run fails.
+ *
  * A failed write ends the run with its error: at the next step of worker 0 (yk__saver_failed), or in yk__saver_finish().
  *
  * What a checkpoint costs is measured: the seconds in which the workers wait, and the CPU time of the thread. It determines
@@ -19,6 +22,7 @@
 #include <string.h>
 
 static const double spare_bytes = 64e6; /* stay available after a copy was allocated */
+static const double best_seconds = 10.0;
 
 /* ---- writing ---- */
 
@@ -98,12 +102,40 @@ static yk_status write_copy(void *trainer)
     return st;
 }
 
-yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p)
+static yk_status start(yk__trainer *t)
+{
+    t->saver.pending = false;
+    t->saver.began = yk_now();
+    yk__save_begins(&t->schedule);
+    return yk__background_start(&t->saver.thread, write_copy, t, "the thread that writes checkpoints");
+}
+
+/* Waits for the thread. */
+static yk_status join(yk__saver *s, yk_status so_far)
+{
+    const yk_status st = yk__background_join(&s->thread, so_far);
+    if (!s->pending) {
+        yk_free(s->at.cursor);
+        s->at.cursor = NULL;
+    }
+    return st;
+}
+
+static bool is_recent(const yk__trainer *t)
+{
+    return yk_now() - fmax(t->saver.began, t->training_started) < best_seconds;
+}
+
+yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p, bool best)
 {
     yk__saver *s = &t->saver;
     const double began = yk_now();
     yk_checkpoint_arrays from;
-    yk_status st = yk__saver_finish(s, YK_OK);
+    yk_status st = join(s, YK_OK);
+    if (!st && s->pending && s->at.step == p->best.step && s->at.step != p->step)
+        st = join(s, start(t));
+    s->pending = false;
+    st = join(s, st);
     s->at = *p;
     if (st)
         return st;
@@ -115,17 +147,22 @@ yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p)
     }
     for (size_t i = 0; i < from.n; i++)
         memcpy(s->arrays.array[i].data, from.array[i].data, from.array[i].size * sizeof(float));
-    yk__save_begins(&t->schedule);
     s->waited = yk_now() - began;
-    return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
+    s->pending = best && is_recent(t);
+    return s->pending ? YK_OK : start(t);
 }
 
-yk_status yk__saver_finish(yk__saver *s, yk_status so_far)
+yk_status yk__save_pending(yk__trainer *t)
 {
-    const yk_status st = yk__background_join(&s->thread, so_far);
-    yk_free(s->at.cursor);
-    s->at.cursor = NULL;
-    return st;
+    return t->saver.pending && !is_recent(t) ? start(t) : YK_OK;
+}
+
+yk_status yk__saver_finish(yk__trainer *t, yk_status so_far)
+{
+    yk__saved_error error;
+    yk__error_save(&error, join(&t->saver, so_far));
+    const yk_status st = t->saver.pending ? join(&t->saver, start(t)) : YK_OK;
+    return error.st ? yk__error_raise(&error) : st;
 }
 
 void yk__saver_fini(yk__saver *s)

@@ -50,6 +50,7 @@ typedef struct {
 /* What to do at a barrier, or with a snapshot. */
 typedef struct {
     bool eval, save, end;
+    bool best;  /* save only because it is the best model so far */
     bool extra; /* the evaluation is due only because the run ends here: a longer run has none at this step */
 } yk__due;
 

@@ -220,7 +220,7 @@ static yk_status run(yk__trainer *t)
     yk__begin_progress(t);
     if (!st)
         st = yk__cluster_ready(t);
-    return st ? st : yk__saver_finish(&t->saver, train_or_serve(t));
+    return st ? st : yk__saver_finish(t, train_or_serve(t));
 }
 
 /* The best model, if there is a validation set; else the last one, with the optimizer's state if the caller wants it. */

@@ -57,6 +57,8 @@ typedef struct {
     yk__background thread;       /* writes the copy */
     yk_progress_state at;
     double waited; /* seconds that the workers waited for the copy */
+    bool pending;  /* the copy is the best model so far, and not written yet */
+    double began;  /* when the last write of a copy began */
 } yk__saver;
 
 /* --warm-start: the run that a run continues. */
