@@ -327,6 +327,32 @@ END
     expect 2 "namespaces is ad,user here, but user,ad in the model: leave out this option"
 }
 
+@test "all data of a run is hashed in the same way" {
+    awk 'BEGIN { srand(3); for (i = 0; i < 200; i++) { a = rand(); b = rand(); y = a > b
+        print y, 1 + int(9 * a) ":1", 11 + int(9 * b) ":1" >"a.libsvm"; print y " |user u" int(9 * a) " |ad a" int(9 * b) >"a.vw" } }'
+    for data in libsvm:a.libsvm vw:a.vw; do
+        for other in '' '?features=1024'; do
+            try train --model logreg --data "$data?bits=10" --test "$data$other" --validation "$data$other" --batch 20 --json --quiet --out none$other
+            expect 0
+            holds "$(field test_auc) > 0.9 and $(field validation_auc) == $(field test_auc) and $(field parameters) == 1025"
+        done
+        try train --model logreg --data "$data?bits=10" --test "$data?bits=11" --out no
+        expect 2 "$data?bits=11: the keys are hashed into 2048 features, but those of the training data are hashed into 1024 features"
+        try train --model logreg --data "$data?bits=10" --hash-bits 11 --out no
+        expect 2 "$data?bits=10: bits is 10, but --hash-bits 11: leave out one of them"
+        try train --model logreg --data "$data?features=999" --features 1000 --out no
+        expect 2 "$data?features=999: features is 999, but --features 1000: leave out one of them"
+        rm -rf none*
+    done
+    learn hashed 'vw:a.vw?bits=10'
+    learn more vw:a.vw --warm-start hashed --launch 2
+    learn plain a.libsvm --features 1024
+    try eval --checkpoint plain --data a.libsvm --hash-bits 10
+    expect 2 "a.libsvm: the keys are hashed, but those of the training data were not"
+    try train --model logreg --data a.libsvm --test 'libsvm:a.libsvm?bits=10' --out no
+    expect 2 "the keys are hashed into 1024 features, but those of the training data are not hashed"
+}
+
 @test "a binary cache keeps the schema of a table" {
     "$YOKE" data convert "csv:day1.csv$model&bits=14" --out day1.cache --quiet
     learn cached cache:day1.cache --test "csv:day1.csv"

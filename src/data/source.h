@@ -63,6 +63,8 @@ typedef struct {
     bool two_classes;   /* the model has one output: the number of classes need not be found */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
+    yk_key_space
+        keys; /* of a model: what neither the spec nor the two above say. Not hashed: the limit of indices; 0: none */
     yk_hold_out hold_out;
     bool in_order;   /* --no-shuffle: loaded rows stay in order */
     bool shape_only; /* the examples are not used: they need not be checked */

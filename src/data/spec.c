@@ -205,21 +205,34 @@ yk_status yk_spec_inherit(yk_spec *spec, const char *kept)
     return st;
 }
 
+/* `value` is that of the spec if it has the key, and `option` must not say something else. */
+static void refuse_other(yk_spec *spec, const char *key, const char *option, uint64_t value, uint64_t other)
+{
+    if (other && value != other && !spec->status)
+        spec->status = yk_fail(YK_EUSAGE, "%s: %s is %llu, but %s %llu: leave out one of them", spec->text,
+                               key, (unsigned long long)value, option, (unsigned long long)other);
+}
+
 yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max)
 {
     yk_spec *spec = &s->parsed;
     const yk_source_options *o = &s->options;
-    const bool bits_given = yk_spec_text(spec, "bits");
-    const uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : default_bits, 1, 31);
-    uint64_t features = yk_spec_u64(spec, "features", bits_given ? 0 : o->features, 1, max);
-    if (bits_given && features && !spec->status)
+    uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits, 1, 31);
+    uint64_t features = yk_spec_u64(spec, "features", o->features, 1, max);
+    refuse_other(spec, "bits", "--hash-bits", bits, o->hash_bits);
+    refuse_other(spec, "features", "--features", features, o->features);
+    if (yk_spec_text(spec, "bits") && features && !spec->status)
         spec->status = yk_fail(YK_EUSAGE, "%s: bits and features cannot be combined", spec->text);
     if (bits > 31 && !spec->status)
         spec->status =
             yk_fail(YK_EUSAGE, "--hash-bits %llu: must be between 1 and 31", (unsigned long long)bits);
+    const bool hash = bits || default_bits || o->keys.hash;
+    if (!features && !bits)
+        features = o->keys.features;
+    bits = bits ? bits : default_bits;
     if (!features && bits && !spec->status)
         features = (uint64_t)1 << bits;
-    return (yk_key_space){.features = features, .hash = bits != 0};
+    return (yk_key_space){.features = features, .hash = hash};
 }
 
 bool yk__spec_fields(yk_source *s)
