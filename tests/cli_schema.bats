@@ -89,6 +89,19 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     refused 3 "the column 'hour' is missing; the model needs it (numeric)" csv:fewer.csv
     table price,hour,os,clicked >fewer.csv
     refused 3 "the column 'city' is missing; the model needs it (categorical)" csv:fewer.csv
+    learn weighted "csv:day1.csv?label=clicked&weight=price&ignore=id,city,os"
+    table hour,clicked >fewer.csv
+    "$YOKE" predict --checkpoint weighted --data csv:day1.csv >wanted
+    try predict --checkpoint weighted --data csv:fewer.csv # needs no weights
+    expect 0
+    cmp out wanted
+    for use in "eval --checkpoint weighted" "train --model logreg --out none --warm-start weighted" \
+        "train --model logreg --out none --data csv:day1.csv?label=clicked&weight=price&ignore=id,city,os --test"; do
+        case $use in *test) ;; *) use+=" --data" ;; esac
+        # shellcheck disable=SC2086
+        try $use csv:fewer.csv
+        expect 3 "csv:fewer.csv: the column 'price' is missing; the model needs it (weight)"
+    done
     sed '1s/price/Price/' day1.csv >renamed.csv
     refused 3 "the column 'price' is missing" csv:renamed.csv
     sed '1s/id/hour/' day1.csv >twice.csv

@@ -33,6 +33,14 @@ static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
                    c->name, yk_column_role_name[c->role]);
 }
 
+/* Predictions need neither labels nor weights. */
+static bool is_needed(const yk_tabular *t, const yk_schema_column *c)
+{
+    const bool scored = !t->source->options.unlabeled;
+    return yk_is_feature(c) || (c->role == YK_COLUMN_LABEL && scored) ||
+           (c->role == YK_COLUMN_WEIGHT && scored && !t->weights);
+}
+
 static void note_extra(const yk_tabular *t, size_t extra, const char *list)
 {
     if (extra)
@@ -65,7 +73,7 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         const bool found = f < s->ncolumns && !strcmp(file[f]->name, want->name);
         if (found)
             t->column[file[f++] - s->column] = want;
-        else if (yk_is_feature(want) || (want->role == YK_COLUMN_LABEL && !t->source->options.unlabeled))
+        else if (is_needed(t, want))
             st = fail_missing(t, want);
     }
     if (!st)
