@@ -333,6 +333,15 @@ END
     try inspect more
     expect 0
     grep -q "index 0 " out
+    awk 'BEGIN { srand(4); for (i = 0; i < 100; i++) { x = int(9 * rand()); line = (x > 4) "\t" x
+        for (k = 0; k < 38; k++) line = line "\t"; print line }}' >a.criteo
+    learn values 'criteo:a.criteo?numeric=value' --hash-bits 10
+    "$YOKE" eval --checkpoint values --data 'criteo:a.criteo?numeric=value' >wanted
+    try eval --checkpoint values --data a.criteo
+    expect 0
+    cmp out wanted
+    try eval --checkpoint values --data 'criteo:a.criteo?numeric=bucket'
+    expect 2 "criteo:a.criteo?numeric=bucket: numeric is bucket here, but value in the model: leave out this option"
     learn fields 'vw:a.vw?namespaces=user,ad' --model deepfm:4 --hash-bits 10
     try predict --checkpoint fields --data vw:a.vw
     expect 0

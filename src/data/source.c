@@ -201,7 +201,7 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     if (s->part.on && s->ops->two_sets)
         s->split = YK_SPLIT_TRAIN;
     if (!st)
-        st = yk_spec_kept(&s->parsed, &s->kept);
+        st = yk_spec_kept(&s->parsed, s->ops->kept, &s->kept);
     if (!st)
         st = s->ops->open(s);
     if (!st && s->part.on) {

@@ -90,6 +90,7 @@ typedef yk_status yk_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_o
 typedef struct {
     const char *name, *usage;        /* "tfrecord"; * "tfrecord:FILES" */
     const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
+    const char *kept;                /* * those that other data of a model needs, too: yk_spec_kept() */
     const char *record;              /* * word for a record in messages; NULL: "record" */
     bool two_sets;                   /* may have a test set of its own */
     bool by_number;                  /* records are identified by their numbers: offsets are those of pages */

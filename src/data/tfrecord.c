@@ -368,6 +368,7 @@ const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
     .options = "bits features block label weight index value field fields nfields " YK__IMAGE_KEYS
                " form base classes image",
+    .kept = "label weight index value field form base classes image",
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,
