@@ -574,6 +574,18 @@ END
     try predict --checkpoint pets --data images:new
     expect 0
     cmp out wanted_sizes
+    try predict --checkpoint pets --data images:pets --json # by name
+    expect 0
+    grep -q '"class":"[ab]","file":"pets/[ab]/' out
+    mkdir -p some/b
+    cp new/2.png some/b
+    try eval --checkpoint pets --data images:some --json # only the second class
+    expect 0
+    field classes | grep -q '^\[{"name": "a", "weight": 0, .*{"name": "b", "weight": 1, '
+    mv some/b some/c
+    "$YOKE" predict --checkpoint pets --data images:some >/dev/null
+    try eval --checkpoint pets --data images:some
+    expect 3 "some/c: the training data has no class with this name"
     try predict --checkpoint pets --data 'images:new?fit=crop'
     expect 2 "fit=crop: the model was trained with fit=pad: leave out this option"
     try eval --checkpoint digits --data images:new

@@ -17,6 +17,8 @@ enum { MIN_KEYS = 64, SAMPLE_ROWS = 1 << 15, MAX_HOT = 1 << 17 };
 static yk_schema schema_of(const yk_source *s)
 {
     yk_schema all = s->schema ? *s->schema : (yk_schema){.format = (char *)s->ops->name, .options = s->kept};
+    if (s->class_names)
+        all.classes = *s->class_names;
     if (s->height) {
         all.height = s->height;
         all.width = s->width;
