@@ -399,10 +399,10 @@ yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *give
     if (given->hash_bits && !s->hashed_into)
         return yk_fail(YK_EUSAGE, "--hash-bits %u has no effect: %s %s; leave it out", given->hash_bits,
                        s->spec, dense ? "has dense rows, without keys" : "has keys that are not hashed");
-    if (given->features && dense)
+    if (given->features && (dense || (s->schema && !yk_schema_hashes(s->schema))))
         return yk_fail(YK_EUSAGE,
-                       "--features %llu has no effect: %s has dense rows of %zu columns; leave it out",
-                       (unsigned long long)given->features, s->spec, s->dim);
+                       "--features %llu has no effect: %s has %s rows of %zu columns; leave it out",
+                       (unsigned long long)given->features, s->spec, dense ? "dense" : "one-hot", s->dim);
     return YK_OK;
 }
 

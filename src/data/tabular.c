@@ -380,11 +380,24 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows)
     return (st = yk__fit(t)) ? st : yk_schema_finish(s);
 }
 
+/* Only hashing has a number of features to choose. */
+static yk_status check_effect(const yk_tabular *t)
+{
+    static const char *const keys[] = {"bits", "features"};
+    for (size_t i = 0; i < 2 && !yk_schema_hashes(t->schema); i++)
+        if (yk_spec_text(&t->source->parsed, keys[i]))
+            return yk_fail(YK_EUSAGE, "%s: %s has no effect: %s; leave it out", t->source->spec, keys[i],
+                           t->schema->categories ? "categories are not hashed, but encoded by value"
+                                                 : "there are no categorical columns");
+    return YK_OK;
+}
+
 yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows)
 {
     yk_source *source = t->source;
     yk_status st = t->source->options.schema ? yk__tabular_types(t) : make_schema(t, rows);
     const yk_schema *s = t->schema;
+    st = st ? st : check_effect(t);
     if (!st && t->source->options.schema && s->values.n && !(t->seen = calloc(s->ncolumns, sizeof *t->seen)))
         st = yk_fail_memory(s->ncolumns, "columns");
     const bool dense = yk_schema_dense(s);
