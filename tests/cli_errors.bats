@@ -334,7 +334,7 @@ END
     [ "$(wc -l <out)" -eq 3 ]
     for command in eval predict; do
         try $command --checkpoint run --data libsvm:large.libsvm
-        expect 3 "large.libsvm: record 2" "500:1" "9 features"
+        expect 3 "large.libsvm: record 2" "500:1" "the model has 9 features, numbered from 1; the file has more features than the training data"
         try $command --checkpoint run --data 'synth:digits?examples=50'
         expect 3 "the rows are dense, but the model was trained on sparse rows"
     done

@@ -86,7 +86,7 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
 
 @test "columns that are missing, renamed or doubled" {
     table price,city,os,clicked >fewer.csv
-    refused 3 "the column 'hour' is missing; the model needs it (numeric)" csv:fewer.csv
+    refused 3 "the column 'hour' is missing; the model needs it (numeric); the columns are: price, city, os, clicked" csv:fewer.csv
     table price,hour,os,clicked >fewer.csv
     refused 3 "the column 'city' is missing; the model needs it (categorical)" csv:fewer.csv
     learn weighted "csv:day1.csv?label=clicked&weight=price&ignore=id,city,os"

@@ -142,13 +142,12 @@ __attribute__((cold)) static const char *bad_index(yk_text_reader *r, const char
     if (index < s->first_index)
         yk__text_bad(r, at, "index 0, but indices start at 1; add ?base=0 if they start at 0");
     else
-        yk__text_bad(
-            r, at,
-            "the index in '%s' is out of range: %llu features, numbered from %llu; use --hash-bits B to hash "
-            "indices of any size into 2^B features",
-            yk__text_token(entry, token),
-            (unsigned long long)(s->keys.features ? s->keys.features : YK_MAX_FEATURES),
-            (unsigned long long)s->first_index);
+        yk__text_bad(r, at, "the index in '%s' is out of range: %s%llu features, numbered from %llu; %s",
+                     yk__text_token(entry, token), s->keys.of_model ? "the model has " : "",
+                     (unsigned long long)(s->keys.features ? s->keys.features : YK_MAX_FEATURES),
+                     (unsigned long long)s->first_index,
+                     s->keys.of_model ? "the file has more features than the training data"
+                                      : "use --hash-bits B to hash indices of any size into 2^B features");
     return NULL;
 }
 

@@ -236,12 +236,13 @@ yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max)
         spec->status =
             yk_fail(YK_EUSAGE, "--hash-bits %llu: must be between 1 and 31", (unsigned long long)bits);
     const bool hash = bits || default_bits || o->keys.hash;
-    if (!features && !bits)
+    const bool of_model = o->keys.features && !features && !bits;
+    if (of_model)
         features = o->keys.features;
     bits = bits ? bits : default_bits;
     if (!features && bits && !spec->status)
         features = (uint64_t)1 << bits;
-    return (yk_key_space){.features = features, .hash = hash};
+    return (yk_key_space){.features = features, .hash = hash, .of_model = of_model};
 }
 
 bool yk__spec_fields(yk_source *s)

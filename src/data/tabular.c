@@ -68,8 +68,7 @@ const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80])
 
 /* ---- the columns of a list */
 
-/* "a, b, c, ..." */
-static const char *list_names(const yk_schema *s, char list[400])
+const char *yk__tabular_list(const yk_schema *s, char list[400])
 {
     size_t n = 0, i = 0;
     for (; i < s->ncolumns && n < 300; i++)
@@ -84,7 +83,7 @@ static yk_status fail_column(const yk_tabular *t, const char *key, const char *w
     char list[400];
     if (t->own->header)
         return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s", t->source->spec, key, word,
-                       list_names(t->own, list));
+                       yk__tabular_list(t->own, list));
     return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns have no names, only numbers from 1 to %zu",
                    t->source->spec, key, word, t->own->ncolumns);
 }
@@ -216,7 +215,7 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
                  "no column is named label, target, y, click, clicked or class: choose the label with "
                  "?label=NAME; the "
                  "columns are: %s",
-                 list_names(s, list));
+                 yk__tabular_list(s, list));
     if (!s->header && n > 1) {
         *out = 0;
         yk_warn("%s: there is no header: the first column is the label; to choose another, add ?label=NUMBER",

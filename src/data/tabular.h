@@ -70,6 +70,7 @@ yk_status yk_tabular_text(const yk_tabular *t, yk_reader *r, size_t i, const cha
 /* ---- internal */
 typedef struct yk_fit yk_fit;
 yk_status yk__tabular_match(yk_tabular *t);
+const char *yk__tabular_list(const yk_schema *s, char list[400]); /* "a, b, c, ..." */
 /* One of the types is a date or a timestamp, and the other means something else. */
 bool yk__time_differs(const char *type, const char *other);
 yk_status yk__tabular_types(const yk_tabular *t); /* after the types of the columns are known */

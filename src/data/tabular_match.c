@@ -29,8 +29,9 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
 
 static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
 {
-    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
-                   c->name, yk_column_role_name[c->role]);
+    char list[400];
+    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s); the columns are: %s",
+                   t->source->spec, c->name, yk_column_role_name[c->role], yk__tabular_list(t->own, list));
 }
 
 /* Predictions need neither labels nor weights. */

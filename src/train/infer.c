@@ -213,7 +213,7 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
         return YK_OK;
     return yk_fail(YK_EDATA, "%s: %zu column%s, but the model was trained on %zu%s", s->spec, s->dim,
                    yk_plural(s->dim), m->dim,
-                   sparse ? "; use the same --hash-bits or --features as in training" : "");
+                   s->hashed_into ? "; use the same --hash-bits or --features as in training" : "");
 }
 
 /* Share `me` of `all`: of the rows in memory, or every all-th block. */
