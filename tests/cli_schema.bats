@@ -383,6 +383,11 @@ END
     try predict --checkpoint cached --data csv:other.csv
     expect 0
     cmp out wanted
+    sed '2,$s/1$/yes/; 2,$s/0$/no/' day1.csv >named.csv
+    "$YOKE" data convert "csv:named.csv$model&classes=no,yes" --out named.cache --quiet
+    try train --model logreg --data named.cache --test named.cache --class-weight yes=2 --out none --json
+    expect 0 "class weights: no 1, yes 2"
+    field test_metrics | grep -q '"name": "yes"'
     refused 2 "day1.cache: its schema differs from that of the model" cache:day1.cache # another number of bits
     learn same "csv:day1.csv$model&bits=14"
     try predict --checkpoint same --data cache:day1.cache

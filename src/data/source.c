@@ -204,6 +204,8 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
         st = yk_spec_kept(&s->parsed, s->ops->kept, &s->kept);
     if (!st)
         st = s->ops->open(s);
+    if (!st && s->schema)
+        s->class_names = &s->schema->classes;
     if (!st && s->part.on) {
         yk__split_apply(s);
         s->has_test &= !divided; /* of the whole data, not of this part */

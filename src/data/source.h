@@ -136,8 +136,9 @@ struct yk_source {
     uint64_t hashed_into;           /* columns that keys are hashed into; 0: not hashed */
     bool may_have_hashes;           /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
-    const yk__names *class_names;   /* [classes]; NULL or empty: classes have no names. Owned by the format */
-    size_t ncarry;                  /* columns of yk_source_options.carry; 0: none */
+    const yk__names
+        *class_names; /* [classes]; NULL or empty: classes have no names. Owned by the schema or the format */
+    size_t ncarry;    /* columns of yk_source_options.carry; 0: none */
     size_t height, width, channels; /* images; 0 otherwise */
     const char *fit;                /* how images are scaled; NULL: they are not. Static */
     yk_split_range part;            /* the rows that readers return, by their number */

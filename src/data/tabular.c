@@ -404,7 +404,6 @@ yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows)
     source->schema = s;
     source->kind = dense ? YK_ROWS_F32 : YK_ROWS_SPARSE;
     source->classes = s->nclasses;
-    source->class_names = &s->classes;
     source->fields = t->fields ? (uint32_t)(s->numeric + s->categories) : 1;
     source->dim = (size_t)s->features;
     source->hashed_into = yk_schema_hashes(s) ? s->features : 0;

@@ -42,15 +42,15 @@ yk_status yk__schema_keep(yk__trainer *t)
     return t->schema_text ? YK_OK : yk_fail_memory(1000, "the schema");
 }
 
-/* From the chief to all: how many features keys are hashed into (8 bytes), and the schema, if there is one. If the chief cannot open
- * the data, the others find out why by themselves. */
+/* From the chief to all: how many features keys are hashed into (8 bytes), and the schema. If the chief cannot open the data, the
+ * others find out why by themselves. */
 static yk_status share_schema(yk__trainer *t, const yk_source *s, yk_key_space *keys)
 {
     const yk_schema plain = s ? schema_of(s) : (yk_schema){0};
     uint64_t hashed_into = s ? s->hashed_into : 0;
     yk_text message = {0};
     yk_text_put(&message, &hashed_into, sizeof hashed_into);
-    char *text = plain.ncolumns || plain.options ? yk_schema_write(&plain) : NULL;
+    char *text = s ? yk_schema_write(&plain) : NULL;
     if (text)
         yk_text_put(&message, text, strlen(text) + 1);
     free(text);
