@@ -334,7 +334,7 @@ END
     [ "$(wc -l <out)" -eq 3 ]
     for command in eval predict; do
         try $command --checkpoint run --data libsvm:large.libsvm
-        expect 3 "large.libsvm: record 2" "500:1" "9 features"
+        expect 3 "large.libsvm: record 2" "500:1" "the model has 9 features, numbered from 1; the file has more features than the training data"
         try $command --checkpoint run --data 'synth:digits?examples=50'
         expect 3 "the rows are dense, but the model was trained on sparse rows"
     done
@@ -488,6 +488,23 @@ END
         "data inspect" "data convert --out a.cache"; do
         try $command csv:dense.csv --features 9
         expect 2 "--features 9 has no effect: csv:dense.csv has dense rows of 2 columns; leave it out"
+        try $command 'csv:dense.csv?bits=9'
+        expect 2 "csv:dense.csv?bits=9: bits has no effect: there are no categorical columns; leave it out"
+    done
+    printf 'y,a,b\n1,x,2\n0,y,1\n' >onehot.csv
+    table='csv:onehot.csv?categorical=a&encode=onehot'
+    learn="train --model logreg --test none --quiet --data"
+    try $learn "$table" --out onehot
+    expect 0
+    for command in "$learn $table" "eval --checkpoint onehot --data csv:onehot.csv?encode=onehot"; do
+        try $command --features 9
+        expect 2 "--features 9 has no effect: ${command##* } has one-hot rows of 3 columns; leave it out"
+        try $command --hash-bits 9
+        expect 2 "--hash-bits 9 has no effect: ${command##* } has keys that are not hashed; leave it out"
+        for option in bits features; do
+            try $command\&$option=9
+            expect 2 "$option has no effect: categories are not hashed, but encoded by value; leave it out"
+        done
     done
 }
 

@@ -101,7 +101,14 @@ sys.exit(0 if eval(sys.argv[1]) else 1)' "$1" || { echo "not true: $1"; cat out;
     inspect zero --json
     says 'set(w) == {"index 1", "index 3", "index 4"} and w["index 3"]["feature"] == 3'
     learn digits softmax 'synth:digits?examples=200&test=10' --epochs 1
+    inspect zero
+    grep -qE '^bias +-?[0-9]' out
+    inspect digits
+    grep -qE '^bias +0 -?[0-9.e-]+, 1 .*, 9 -?[0-9.e-]+$' out
+    try inspect digits --csv weights --json
+    expect 2 "--csv and --json cannot be combined"
     inspect digits --json --data 'synth:digits?examples=200&test=10' --top 5
+    says 'len(m["bias"]) == 10 and abs(sum(m["bias"])) < 1e-5' # gradients of softmax add up to 0
     says 'len(m["weights"]) == 5 and all(x["name"].startswith("pixel ") and x["class"] in "0123456789" for x in m["weights"])'
     says 'm["parameters"] == m["training"]["parameters"] == 7850' # without the padding in memory
 }

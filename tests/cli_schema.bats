@@ -86,9 +86,22 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
 
 @test "columns that are missing, renamed or doubled" {
     table price,city,os,clicked >fewer.csv
-    refused 3 "the column 'hour' is missing; the model needs it (numeric)" csv:fewer.csv
+    refused 3 "the column 'hour' is missing; the model needs it (numeric); the columns are: price, city, os, clicked" csv:fewer.csv
     table price,hour,os,clicked >fewer.csv
     refused 3 "the column 'city' is missing; the model needs it (categorical)" csv:fewer.csv
+    learn weighted "csv:day1.csv?label=clicked&weight=price&ignore=id,city,os"
+    table hour,clicked >fewer.csv
+    "$YOKE" predict --checkpoint weighted --data csv:day1.csv >wanted
+    try predict --checkpoint weighted --data csv:fewer.csv # needs no weights
+    expect 0
+    cmp out wanted
+    for use in "eval --checkpoint weighted" "train --model logreg --out none --warm-start weighted" \
+        "train --model logreg --out none --data csv:day1.csv?label=clicked&weight=price&ignore=id,city,os --test"; do
+        case $use in *test) ;; *) use+=" --data" ;; esac
+        # shellcheck disable=SC2086
+        try $use csv:fewer.csv
+        expect 3 "csv:fewer.csv: the column 'price' is missing; the model needs it (weight)"
+    done
     sed '1s/price/Price/' day1.csv >renamed.csv
     refused 3 "the column 'price' is missing" csv:renamed.csv
     sed '1s/id/hour/' day1.csv >twice.csv
@@ -332,11 +345,46 @@ END
     try inspect more
     expect 0
     grep -q "index 0 " out
+    awk 'BEGIN { srand(4); for (i = 0; i < 100; i++) { x = int(9 * rand()); line = (x > 4) "\t" x
+        for (k = 0; k < 38; k++) line = line "\t"; print line }}' >a.criteo
+    learn values 'criteo:a.criteo?numeric=value' --hash-bits 10
+    "$YOKE" eval --checkpoint values --data 'criteo:a.criteo?numeric=value' >wanted
+    try eval --checkpoint values --data a.criteo
+    expect 0
+    cmp out wanted
+    try eval --checkpoint values --data 'criteo:a.criteo?numeric=bucket'
+    expect 2 "criteo:a.criteo?numeric=bucket: numeric is bucket here, but value in the model: leave out this option"
     learn fields 'vw:a.vw?namespaces=user,ad' --model deepfm:4 --hash-bits 10
     try predict --checkpoint fields --data vw:a.vw
     expect 0
     try predict --checkpoint fields --data 'vw:a.vw?namespaces=ad,user'
     expect 2 "namespaces is ad,user here, but user,ad in the model: leave out this option"
+}
+
+@test "all data of a run is hashed in the same way" {
+    awk 'BEGIN { srand(3); for (i = 0; i < 200; i++) { a = rand(); b = rand(); y = a > b
+        print y, 1 + int(9 * a) ":1", 11 + int(9 * b) ":1" >"a.libsvm"; print y " |user u" int(9 * a) " |ad a" int(9 * b) >"a.vw" } }'
+    for data in libsvm:a.libsvm vw:a.vw; do
+        for other in '' '?features=1024'; do
+            try train --model logreg --data "$data?bits=10" --test "$data$other" --validation "$data$other" --batch 20 --json --quiet --out none$other
+            expect 0
+            holds "$(field test_auc) > 0.9 and $(field validation_auc) == $(field test_auc) and $(field parameters) == 1025"
+        done
+        try train --model logreg --data "$data?bits=10" --test "$data?bits=11" --out no
+        expect 2 "$data?bits=11: the keys are hashed into 2048 features, but those of the training data are hashed into 1024 features"
+        try train --model logreg --data "$data?bits=10" --hash-bits 11 --out no
+        expect 2 "$data?bits=10: bits is 10, but --hash-bits 11: leave out one of them"
+        try train --model logreg --data "$data?features=999" --features 1000 --out no
+        expect 2 "$data?features=999: features is 999, but --features 1000: leave out one of them"
+        rm -rf none*
+    done
+    learn hashed 'vw:a.vw?bits=10'
+    learn more vw:a.vw --warm-start hashed --launch 2
+    learn plain a.libsvm --features 1024
+    try eval --checkpoint plain --data a.libsvm --hash-bits 10
+    expect 2 "a.libsvm: the keys are hashed, but those of the training data were not"
+    try train --model logreg --data a.libsvm --test 'libsvm:a.libsvm?bits=10' --out no
+    expect 2 "the keys are hashed into 1024 features, but those of the training data are not hashed"
 }
 
 @test "a binary cache keeps the schema of a table" {
@@ -347,6 +395,11 @@ END
     try predict --checkpoint cached --data csv:other.csv
     expect 0
     cmp out wanted
+    sed '2,$s/1$/yes/; 2,$s/0$/no/' day1.csv >named.csv
+    "$YOKE" data convert "csv:named.csv$model&classes=no,yes" --out named.cache --quiet
+    try train --model logreg --data named.cache --test named.cache --class-weight yes=2 --out none --json
+    expect 0 "class weights: no 1, yes 2"
+    field test_metrics | grep -q '"name": "yes"'
     refused 2 "day1.cache: its schema differs from that of the model" cache:day1.cache # another number of bits
     learn same "csv:day1.csv$model&bits=14"
     try predict --checkpoint same --data cache:day1.cache
@@ -539,6 +592,18 @@ END
     try predict --checkpoint pets --data images:new
     expect 0
     cmp out wanted_sizes
+    try predict --checkpoint pets --data images:pets --json # by name
+    expect 0
+    grep -q '"class":"[ab]","file":"pets/[ab]/' out
+    mkdir -p some/b
+    cp new/2.png some/b
+    try eval --checkpoint pets --data images:some --json # only the second class
+    expect 0
+    field classes | grep -q '^\[{"name": "a", "weight": 0, .*{"name": "b", "weight": 1, '
+    mv some/b some/c
+    "$YOKE" predict --checkpoint pets --data images:some >/dev/null
+    try eval --checkpoint pets --data images:some
+    expect 3 "some/c: the training data has no class with this name"
     try predict --checkpoint pets --data 'images:new?fit=crop'
     expect 2 "fit=crop: the model was trained with fit=pad: leave out this option"
     try eval --checkpoint digits --data images:new

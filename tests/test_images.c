@@ -82,9 +82,15 @@ static void cifar_directory_has_two_splits(void **state)
     }
     refuse(spec, YK_SPLIT_TEST, YK_EDATA, "no test_batch.bin");
     put_cifar(in_directory("cifar/test_batch.bin"), 5, 0);
+    put(in_directory("cifar/batches.meta.txt"), "a\nb\n", 4); /* damaged */
     yk_source *s = open_well(spec, YK_SPLIT_TEST);
     assert_int_equal(s->examples, 5);
     assert_true(s->has_test);
+    assert_null(s->class_names);
+    yk_source_free(s);
+    put(in_directory("cifar/batches.meta.txt"), "a\nb\nc\nd\ne\nf\ng\nh\ni\ntruck\n\n", 25);
+    s = open_well(spec, YK_SPLIT_TEST);
+    assert_string_equal(s->class_names->name[9], "truck");
     yk_source_free(s);
     refuse("cifar10:x?size=3", YK_SPLIT_TRAIN, YK_EUSAGE, "unknown option size");
 }
@@ -237,7 +243,7 @@ static void directories_have_two_splits(void **state)
         yk_source_free(s);
     }
     make_directory("two/val/d");
-    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "val/d: the training set has no class with this name");
+    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "val/d: the training data has no class with this name");
     make_directory("one");
     make_directory("one/train");
     snprintf(spec, sizeof spec, "images:%s", in_directory("one"));

@@ -125,8 +125,8 @@ for floats in False, True:
             y, weight = first.split(":")
             index, value = zip(*((int(e.split(":")[0]) - 1, float(e.split(":")[1])) for e in entries))
             label = feature("y", 2, struct.pack("<f", int(y) + 0.5)) if floats else feature("y", 3, varint(int(y)))
-            data = field(1, label + feature("w", 2, struct.pack("<f", float(weight))) + feature("index", 3, b"".join(map(varint, index)))
-                         + feature("value", 2, struct.pack("<5f", *value)))
+            data = field(1, label + feature("w", 2, struct.pack("<f", float(weight))) + feature("ids", 3, b"".join(map(varint, index)))
+                         + feature("x", 2, struct.pack("<5f", *value)))
             out.write(struct.pack("<Q", len(data)) + crc(struct.pack("<Q", len(data))) + data + crc(data))
             print(int(y) + 0.5 if floats else y, weight, "| " + " ".join(f"{i}:{v}" for i, v in zip(index, value)), file=vw)
 with open("floats.svm", "w") as out:
@@ -137,13 +137,24 @@ with open("floats.svm", "w") as out:
 END
     for one in "logreg|w.two.svm|w.tfr|w.vw" "linear|libsvm:floats.svm|floats.tfr|floats.vw"; do
         IFS='|' read -r model svm tfr vw <<<"$one"
-        try train --model $model $wide --lr 0.05 --data "$svm?weight=1" --test "$svm?weight=1" --batch 60 --out svm
+        try train --model $model $wide --lr 0.05 --data "$svm?weight=1" --test "$svm" --batch 60 --out svm
         expect 0
         loss=$(result_of test_loss)
-        try train --model $model $wide --lr 0.05 --data "tfrecord:$tfr?label=y&weight=w" --test "tfrecord:$tfr?label=y&weight=w" --batch 60 --out tfr
+        try train --model $model $wide --lr 0.05 --data "tfrecord:$tfr?label=y&weight=w&index=ids&value=x" --test "tfrecord:$tfr" --batch 60 --out tfr
         expect 0
         close "$(result_of test_loss)" "$loss"
         same_weights svm tfr
+        for data in "svm $svm" "tfr $tfr"; do # the model keeps the options
+            try eval --checkpoint ${data% *} --data ${data#* } --json
+            expect 0
+            close "$(field loss)" "$loss"
+        done
+        try predict --checkpoint tfr --data $tfr
+        expect 0
+        try predict --checkpoint svm --data $svm
+        expect 2 "$svm: lines of the training data begin with LABEL:WEIGHT, which looks like an entry: add ?weight=1 if these do, too, or ?weight=0"
+        try predict --checkpoint svm --data "$svm?weight=1"
+        expect 0
         try train --model $model $wide --lr 0.05 --data "vw:$vw" --test "vw:$vw" --batch 60 --out none
         expect 0
         close "$(result_of test_loss)" "$loss"
@@ -171,7 +182,7 @@ END
     expect 2 "a.cache: the labels are numbers: use --loss squared"
     try data convert 'w.two.svm?weight=1' --out a.libsvm
     expect 2 "the examples have weights, which only the cache format can store"
-    try train --model logreg --data 'tfrecord:w.tfr?label=y&weight=v' --out bad
+    try train --model logreg --data 'tfrecord:w.tfr?label=y&index=ids&weight=v' --out bad
     expect 3 "record 1 at byte 0: there is no number in the feature 'v'"
 }
 
@@ -195,6 +206,18 @@ END
     done
     try train --model logreg --data d.two.svm --class-weight 0=1,2=3 --out bad
     expect 2 "--class-weight 0=1,2=3: '2=3' is not CLASS=WEIGHT, with a class from 0 to 1 and a weight of at least 0"
+    # names, also of classes that look like numbers
+    sed '2,$s/^0/1/; t; 2,$s/^1/2/' d.two.csv >names.csv
+    try train --model logreg --data 'names.csv?classes=1,2' --test none --class-weight 1=2 --out named
+    expect 0 "class weights: 1 2, 2 1"
+    try train --model logreg --data d.two.csv --test none --class-weight 0=2 --out numbers
+    expect 0 "class weights: 0 2, 1 1"
+    same_weights named numbers
+    sed '2,$s/^0/z=1/; 2,$s/^1/z/' d.two.csv >names.csv
+    try train --model logreg --data 'names.csv?classes=z=1,z' --test none --class-weight z=1=2,z=1 --out none
+    expect 0 "class weights: z=1 2, z 1"
+    try train --model logreg --data 'names.csv?classes=z=1,z' --class-weight 0=2 --out bad
+    expect 2 "--class-weight 0=2: '0=2' is not CLASS=WEIGHT, with a class of z=1, z and a weight of at least 0"
     try train --model logreg --data d.two.svm --class-weight 0=1,0=3 --out bad
     expect 2 "--class-weight 0=1,0=3: class 0 is given twice"
     try train --model logreg --data d.two.svm --class-weight 0=0,1=0 --out bad

@@ -197,6 +197,7 @@ class _Estimator(BaseEstimator):
         return evaluated
 
     def _train_on(self, data, epochs, start, keep_state, fields=None, sparse=False):
+        self._framed = data.columns is not None
         # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
         names = self._names if self.early_stopping else {**self._names, "validation": "early_stopping=True"}
         training = Training(_native.Options(self._options(epochs), names), data, start=start, ignored=("busy_host",),
@@ -208,7 +209,6 @@ class _Estimator(BaseEstimator):
         self.model_.fields = fields
         self.summary_ = finished.summary
         self._sparse_rows = sparse
-        self._framed = data.columns is not None
         if self._framed and start is None:
             names = [c["name"] for c in self.model_.schema["columns"] if c["role"] in ("numeric", "categorical")]
             self.feature_names_in_, self.n_features_in_ = np.array(names, object), len(names)
@@ -371,7 +371,8 @@ class _Classifier(ClassifierMixin):
         negative = [name for name, value in weight.items() if not value >= 0]
         if negative:
             raise ValueError(f"class_weight={weight!r}: the weight of {negative[0]!r} must be at least 0")
-        return {"class_weight": ",".join(f"{known[name]}={float(value)!r}" for name, value in weight.items()) or None}
+        names = self._framed and class_names(self.classes_) or range(len(self.classes_))  # frames have names
+        return {"class_weight": ",".join(f"{names[known[name]]}={float(value)!r}" for name, value in weight.items()) or None}
 
     def _stream_label(self, y, first):
         """The label of a stream."""

@@ -324,6 +324,8 @@ static void parse(yk_command_line line, int argc, char **argv, arguments *a)
         yk_usage_error("--checkpoint is missing: give the run directory (--out) of a training run");
     if (!a->data && !a->print_torch)
         yk_usage_error("--data is missing");
+    if (a->csv && a->json)
+        yk_usage_error("--csv and --json cannot be combined: choose one");
 }
 
 static int run(const arguments *a,

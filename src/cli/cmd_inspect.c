@@ -182,6 +182,21 @@ static void print_training(const char *file, const json_t *o)
     printf("\n");
 }
 
+/* "bias  0.02" or, for several outputs, "bias  no 0.1, yes -0.1" */
+static void print_bias(const inspection *i)
+{
+    enum { SHOWN = 10 };
+    const size_t n = i->weights.nbias;
+    char number[16];
+    for (size_t k = 0; k < n && k < SHOWN; k++) {
+        const char *class = yk_weight_class(i->model, &(yk_weight){.output = (uint32_t)k}, number);
+        printf("%-*s%s%s%.5g", k ? 0 : 12, k ? ", " : "bias", class, *class ? " " : "",
+               (double)i->weights.bias[k]);
+    }
+    if (n)
+        printf(n > SHOWN ? ", ...\n" : "\n");
+}
+
 static size_t parameters_of(const yk_model *m) /* without padding */
 {
     size_t n = 0;
@@ -208,6 +223,7 @@ static void print_text(inspection *i)
            summary ? ": " : "", summary ? summary : "");
     free(summary);
     print_training(i->file, i->summary);
+    print_bias(i);
     if (i->table[COLUMNS].rows)
         print_table("columns", &i->table[COLUMNS]);
     snprintf(title, sizeof title, "%s, %zu of %llu that are not 0",
@@ -264,6 +280,10 @@ static yk_status print_json(const inspection *i)
     yk_json_int_or_null(j, "rows", i->data, (int64_t)i->weights.rows);
     yk_json_raw(j, "schema", schema ? schema : "null");
     yk_json_raw(j, "training", summary ? summary : "null");
+    yk_json_array(j, "bias");
+    for (size_t k = 0; k < i->weights.nbias; k++)
+        yk_json_real(j, NULL, (double)i->weights.bias[k]);
+    yk_json_end(j);
     for (int t = WEIGHTS; t < TABLES; t++)
         put_table(j, i, t);
     yk_json_end(j);
@@ -323,6 +343,8 @@ static void parse(int argc, char **argv, inspection *i)
     if (!yk_arguments_parse(&line, argc, argv))
         yk_usage_error(
             "RUN is missing: give the run directory (--out) of a training run, or a model.safetensors file");
+    if (i->csv && i->json)
+        yk_usage_error("--csv and --json cannot be combined: choose one");
 }
 
 int yk_cmd_inspect(int argc, char **argv)

@@ -61,7 +61,8 @@ const yk_option yk_options[] = {
     {"loss", "L", TEXT(loss), MODEL, TRAINS, "linear: squared; softmax and networks: softmax; else logistic",
      "logistic, hinge (two classes), softmax, or squared (regression: labels are numbers)"},
     {"class-weight", "LIST", TEXT(class_weight), MODEL, TRAINS, "1",
-     "weights of the classes in training, such as 0=1,1=5, multiplied by those of the examples; balanced: "
+     "weights of the classes in training, such as 0=1,1=5, or no=1,yes=5 if they have names, multiplied by "
+     "those of the examples; balanced: "
      "inversely proportional to the frequencies of the classes"},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS_TEXT, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, vw:GLOB, criteo:GLOB, csv:GLOB, "

@@ -44,6 +44,7 @@ typedef uint64_t yk_key;
 typedef struct {
     uint64_t features; /* exclusive upper bound of ids; 0: that of the format. Required with `hash` */
     bool hash;         /* keys are hashed; otherwise a key is its own id, and must be below that */
+    bool of_model;     /* for messages: `features` is that of a model */
 } yk_key_space;
 
 /* The id of a hash (yk_mix64() of a key), below `features` <= 2^32. */

@@ -2,6 +2,7 @@
  *
  *     data_batch_1.bin .. data_batch_5.bin     the training split, 10,000 records each
  *     test_batch.bin                           the test split
+ *     batches.meta.txt                         the names of the classes, one per line; may be missing
  *
  *     record   | label u8, 0..9 | 1024 red | 1024 green | 1024 blue |     3073 bytes, planes of 32 x 32, row by row
  *
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SIDE    32
 #define PIXELS  (3 * SIDE * SIDE)
@@ -19,6 +21,11 @@
 #define CLASSES 10
 #define BATCHES 5
 #define BLOCK   (RECORD * 340)
+
+typedef struct {
+    yk_source base;
+    yk__names classes;
+} cifar_source;
 
 typedef struct {
     yk_reader base;
@@ -125,14 +132,41 @@ static yk_status cifar_reader_open(yk_reader *r)
     return st;
 }
 
+static yk_status read_names(cifar_source *s, const char *directory)
+{
+    char *path = yk__path_join(directory, "batches.meta.txt");
+    yk_input *in = NULL;
+    yk_status st = path ? YK_OK : yk_fail_memory(strlen(directory), "a file's name");
+    const char *line = path && !access(path, F_OK) ? "" : NULL;
+    if (line)
+        st = yk_input_open(path, 0, &in);
+    while (line && !st && s->classes.n < CLASSES) {
+        size_t n;
+        uint64_t lines;
+        st = yk_input_line(in, false, &line, &n, &lines);
+        if (!st && line && n)
+            st = yk__names_add(&s->classes, line, n);
+    }
+    yk_input_free(in);
+    free(path);
+    return st;
+}
+
+static void cifar_free(yk_source *source)
+{
+    yk__names_fini(&((cifar_source *)source)->classes);
+}
+
 static yk_status cifar_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
+    cifar_source *s = (cifar_source *)source;
     bool directory = yk__is_directory(spec->where), whole = true;
     yk_status st = directory ? find_split(spec->where, source->split, &source->files)
                              : yk_files_find(spec->where, &source->files);
-    if (st || (st = yk__file_blocks(source, BLOCK)))
+    if (st || (st = yk__file_blocks(source, BLOCK)) || (directory && (st = read_names(s, spec->where))))
         return st;
+    source->class_names = s->classes.n == CLASSES ? &s->classes : NULL;
     source->kind = YK_ROWS_U8;
     for (size_t b = 0; b < source->nblocks; b++) {
         const yk_file_block *k = &source->files.block[b];
@@ -153,9 +187,11 @@ const yk_source_ops yk__cifar10_source = {
     .name = "cifar10",
     .usage = "cifar10:DIRECTORY",
     .options = "",
+    .source_size = sizeof(cifar_source),
     .reader_size = sizeof(cifar_reader),
     .has_directory = has_directory,
     .open = cifar_open,
+    .free = cifar_free,
     .reader_open = cifar_reader_open,
     .next = cifar_next,
     .two_sets = true,

@@ -278,6 +278,7 @@ static yk_status criteo_open(yk_source *source)
 
 const yk_source_ops yk__criteo_source = {.name = "criteo",
                                          .options = "bits features fields numeric",
+                                         .kept = "numeric",
                                          .source_size = sizeof(criteo),
                                          .open = criteo_open,
                                          .parse = parse_line};

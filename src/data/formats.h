@@ -12,8 +12,9 @@
 #include "data/source.h"
 #include "format/input.h"
 
-/* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits.
- * `features` takes precedence over `bits`. By default, keys are hashed into 2^default_bits columns; 0: not hashed. */
+/* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits, or else
+ * as in a model. --features takes precedence over --hash-bits. By default, keys are hashed into 2^default_bits columns; 0: not
+ * hashed. */
 yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max);
 
 /* The option `fields`, for formats whose field numbers follow from the format: whether rows get them. */

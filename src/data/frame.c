@@ -351,6 +351,7 @@ static yk_status frame_open(yk_source *source)
     if (f->options.labels)
         st = add_label(f, t->own, source->options.schema, spec);
     s->table.given = &f->given;
+    t->weights = f->given.weight;
     if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table)) || (st = check_used(s)))
         return st;
     source->once = f->options.stream_once;

@@ -4,7 +4,8 @@
  *     DIRECTORY/cat/1.jpg  DIRECTORY/cat/2.png  DIRECTORY/dog/x.JPEG          a data set without splits
  *     DIRECTORY/train/cat/1.jpg ...  DIRECTORY/test/dog/x.JPEG                with splits; val/ is the same as test/
  *
- * Classes are numbered in the byte order of the directory names; with splits, those of the training split apply to both.
+ * Classes are numbered in the byte order of the directory names; with splits, those of the training split apply to both, and a model
+ * keeps them for other data.
  * Images are files whose names end in .jpg, .jpeg or .png, in any case; all others and hidden files are ignored. The list
  * takes about 30 bytes per file.
  *
@@ -142,6 +143,19 @@ static yk_status find_split(image_source *s, char **classes_out)
     return s->root && *classes_out ? YK_OK : yk_fail_memory(strlen(directory), "a file's name");
 }
 
+/* Of the training data. For predictions, there may be other directories. */
+static yk_status find_classes(image_source *s, const char *directory)
+{
+    const yk_source_options *o = &s->base.options;
+    const yk__names *known = o->images && !o->unlabeled ? &o->images->classes : &(yk__names){0};
+    yk_status st = YK_OK;
+    if (!known->n)
+        return yk__names_list(directory, true, NULL, SIZE_MAX, &s->classes);
+    for (size_t i = 0; i < known->n && !st; i++)
+        st = yk__names_add(&s->classes, known->name[i], strlen(known->name[i]));
+    return st;
+}
+
 /* For predictions, without directories of classes, the directory itself may have images. */
 static yk_status list_images(image_source *s)
 {
@@ -149,7 +163,7 @@ static yk_status list_images(image_source *s)
     yk__names *classes = &s->classes, directories = {0};
     yk_status st = find_split(s, &classes_in);
     if (!st)
-        st = yk__names_list(classes_in, true, NULL, SIZE_MAX, classes);
+        st = find_classes(s, classes_in);
     free(classes_in);
     if (!st)
         st = yk__names_list(s->root, true, NULL, SIZE_MAX, &directories);
@@ -158,7 +172,7 @@ static yk_status list_images(image_source *s)
             class ++;
         st = class < classes->n && !strcmp(classes->name[class], directories.name[i])
                  ? add_class(s, (uint32_t) class)
-                 : yk_fail(YK_EDATA, "%s/%s: the training set has no class with this name", s->root,
+                 : yk_fail(YK_EDATA, "%s/%s: the training data has no class with this name", s->root,
                            directories.name[i]);
     }
     yk__names_fini(&directories);
@@ -295,6 +309,7 @@ static yk_status image_open(yk_source *source)
     source->block_rows = BLOCK_FILES;
     source->nblocks = (s->files + BLOCK_FILES - 1) / BLOCK_FILES;
     source->classes = (uint32_t)s->classes.n;
+    source->class_names = &s->classes;
     source->ncarry = 1;
     return YK_OK;
 }

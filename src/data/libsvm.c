@@ -11,7 +11,8 @@
  * are class numbers. With `?features=N` or --features N, an index that does not fit is a bad record. With `?bits=B` or
  * --hash-bits B, indices are keys of up to 64 bits that are hashed. Field numbers are below 65536, or below N with
  * `?nfields=N`. libsvm:?fields=position numbers the fields by position (positions.h); a row that does not fit is a bad record.
- * With `?weight=1`, each label is followed by the weight of the example, LABEL:WEIGHT, as in 1:0.5.
+ * With `?weight=1`, each label is followed by the weight of the example, LABEL:WEIGHT, as in 1:0.5. For predictions, a model with
+ * weights does not say whether the lines have them: those without a label look the same.
  */
 #include "base/number.h"
 #include "base/rng.h"
@@ -141,13 +142,12 @@ __attribute__((cold)) static const char *bad_index(yk_text_reader *r, const char
     if (index < s->first_index)
         yk__text_bad(r, at, "index 0, but indices start at 1; add ?base=0 if they start at 0");
     else
-        yk__text_bad(
-            r, at,
-            "the index in '%s' is out of range: %llu features, numbered from %llu; use --hash-bits B to hash "
-            "indices of any size into 2^B features",
-            yk__text_token(entry, token),
-            (unsigned long long)(s->keys.features ? s->keys.features : YK_MAX_FEATURES),
-            (unsigned long long)s->first_index);
+        yk__text_bad(r, at, "the index in '%s' is out of range: %s%llu features, numbered from %llu; %s",
+                     yk__text_token(entry, token), s->keys.of_model ? "the model has " : "",
+                     (unsigned long long)(s->keys.features ? s->keys.features : YK_MAX_FEATURES),
+                     (unsigned long long)s->first_index,
+                     s->keys.of_model ? "the file has more features than the training data"
+                                      : "use --hash-bits B to hash indices of any size into 2^B features");
     return NULL;
 }
 
@@ -247,6 +247,12 @@ static yk_status libsvm_open(yk_source *source)
     s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
+    if (s->weights && source->options.unlabeled && yk_spec_inherits(spec, "weight"))
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: lines of the training data begin with LABEL:WEIGHT, which looks like an entry: add "
+            "?weight=1 if these do, too, or ?weight=0 if they begin with a label or an entry",
+            spec->text);
     source->dim = (size_t)s->keys.features;
     return yk__text_open(source);
 }
@@ -259,12 +265,14 @@ static yk_status libffm_open(yk_source *source)
 
 const yk_source_ops yk__libsvm_source = {.name = "libsvm",
                                          .options = "base bits features fields nfields weight",
+                                         .kept = "base weight",
                                          .source_size = sizeof(libsvm),
                                          .open = libsvm_open,
                                          .parse = parse_line,
                                          .is_row = is_row};
 const yk_source_ops yk__libffm_source = {.name = "libffm",
                                          .options = "base bits features nfields weight",
+                                         .kept = "base weight",
                                          .source_size = sizeof(libsvm),
                                          .open = libffm_open,
                                          .parse = parse_line,

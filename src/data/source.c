@@ -201,9 +201,11 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     if (s->part.on && s->ops->two_sets)
         s->split = YK_SPLIT_TRAIN;
     if (!st)
-        st = yk_spec_kept(&s->parsed, &s->kept);
+        st = yk_spec_kept(&s->parsed, s->ops->kept, &s->kept);
     if (!st)
         st = s->ops->open(s);
+    if (!st && s->schema)
+        s->class_names = &s->schema->classes;
     if (!st && s->part.on) {
         yk__split_apply(s);
         s->has_test &= !divided; /* of the whole data, not of this part */
@@ -399,10 +401,10 @@ yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *give
     if (given->hash_bits && !s->hashed_into)
         return yk_fail(YK_EUSAGE, "--hash-bits %u has no effect: %s %s; leave it out", given->hash_bits,
                        s->spec, dense ? "has dense rows, without keys" : "has keys that are not hashed");
-    if (given->features && dense)
+    if (given->features && (dense || (s->schema && !yk_schema_hashes(s->schema))))
         return yk_fail(YK_EUSAGE,
-                       "--features %llu has no effect: %s has dense rows of %zu columns; leave it out",
-                       (unsigned long long)given->features, s->spec, s->dim);
+                       "--features %llu has no effect: %s has %s rows of %zu columns; leave it out",
+                       (unsigned long long)given->features, s->spec, dense ? "dense" : "one-hot", s->dim);
     return YK_OK;
 }
 

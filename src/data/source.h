@@ -63,6 +63,8 @@ typedef struct {
     bool two_classes;   /* the model has one output: the number of classes need not be found */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
+    yk_key_space
+        keys; /* of a model: what neither the spec nor the two above say. Not hashed: the limit of indices; 0: none */
     yk_hold_out hold_out;
     bool in_order;   /* --no-shuffle: loaded rows stay in order */
     bool shape_only; /* the examples are not used: they need not be checked */
@@ -88,6 +90,7 @@ typedef yk_status yk_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_o
 typedef struct {
     const char *name, *usage;        /* "tfrecord"; * "tfrecord:FILES" */
     const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
+    const char *kept;                /* * those that other data of a model needs, too: yk_spec_kept() */
     const char *record;              /* * word for a record in messages; NULL: "record" */
     bool two_sets;                   /* may have a test set of its own */
     bool by_number;                  /* records are identified by their numbers: offsets are those of pages */
@@ -133,7 +136,9 @@ struct yk_source {
     uint64_t hashed_into;           /* columns that keys are hashed into; 0: not hashed */
     bool may_have_hashes;           /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
-    size_t ncarry;                  /* columns of yk_source_options.carry; 0: none */
+    const yk__names
+        *class_names; /* [classes]; NULL or empty: classes have no names. Owned by the schema or the format */
+    size_t ncarry;    /* columns of yk_source_options.carry; 0: none */
     size_t height, width, channels; /* images; 0 otherwise */
     const char *fit;                /* how images are scaled; NULL: they are not. Static */
     yk_split_range part;            /* the rows that readers return, by their number */

@@ -50,6 +50,7 @@ static yk_status parse_options(yk_spec *spec, char *list)
             return yk_fail(YK_EUSAGE, "%s: more than %zu options", spec->text, MAX_OPTIONS);
         spec->option[spec->noptions].key = list;
         spec->option[spec->noptions++].value = value;
+        spec->ngiven = spec->noptions;
     }
     return YK_OK;
 }
@@ -115,6 +116,14 @@ const char *yk_spec_text(const yk_spec *spec, const char *key)
     return NULL;
 }
 
+bool yk_spec_inherits(const yk_spec *spec, const char *key)
+{
+    size_t i = spec->ngiven;
+    while (i < spec->noptions && strcmp(spec->option[i].key, key))
+        i++;
+    return i < spec->noptions;
+}
+
 uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t min, uint64_t max)
 {
     const char *s = spec->status ? NULL : yk_spec_text(spec, key);
@@ -162,16 +171,12 @@ yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
     return YK_OK;
 }
 
-static const char *const kept_key[] = {"base", "namespaces"};
-
-yk_status yk_spec_kept(const yk_spec *spec, char **out)
+yk_status yk_spec_kept(const yk_spec *spec, const char *keys, char **out)
 {
     yk_text t = {0};
-    for (size_t i = 0; i < sizeof kept_key / sizeof *kept_key; i++) {
-        const char *value = yk_spec_text(spec, kept_key[i]);
-        if (value)
-            yk_text_print(&t, "%s%s=%s", t.n ? "&" : "", kept_key[i], value);
-    }
+    for (size_t i = 0; keys && i < spec->noptions; i++)
+        if (find_word(keys, spec->option[i].key) >= 0)
+            yk_text_print(&t, "%s%s=%s", t.n ? "&" : "", spec->option[i].key, spec->option[i].value);
     const yk_status st = t.status;
     *out = yk_text_take(&t);
     return st;
@@ -192,11 +197,15 @@ yk_status yk_spec_inherit(yk_spec *spec, const char *kept)
                    *given = yk_spec_text(spec, key);
         if (!given)
             yk_text_print(&t, "%c%s=%s", spec->noptions || i ? '&' : '?', key, value);
-        else if (strcmp(given, value) && strcmp(key, "base"))
+        else if (strcmp(given, value) && find_word("namespaces numeric", key) >= 0)
             st = yk_fail(YK_EUSAGE, "%s: %s is %s here, but %s in the model: leave out this option",
                          spec->text, key, given, value);
     }
     if (!st && !(st = t.status) && !(st = yk_spec_parse(t.s, &all))) {
+        char *text = all.text; /* messages show what was given */
+        all.text = spec->text;
+        all.ngiven = spec->noptions;
+        spec->text = text;
         yk_spec_fini(spec);
         *spec = all;
     }
@@ -205,21 +214,35 @@ yk_status yk_spec_inherit(yk_spec *spec, const char *kept)
     return st;
 }
 
+/* `value` is that of the spec if it has the key, and `option` must not say something else. */
+static void refuse_other(yk_spec *spec, const char *key, const char *option, uint64_t value, uint64_t other)
+{
+    if (other && value != other && !spec->status)
+        spec->status = yk_fail(YK_EUSAGE, "%s: %s is %llu, but %s %llu: leave out one of them", spec->text,
+                               key, (unsigned long long)value, option, (unsigned long long)other);
+}
+
 yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max)
 {
     yk_spec *spec = &s->parsed;
     const yk_source_options *o = &s->options;
-    const bool bits_given = yk_spec_text(spec, "bits");
-    const uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : default_bits, 1, 31);
-    uint64_t features = yk_spec_u64(spec, "features", bits_given ? 0 : o->features, 1, max);
-    if (bits_given && features && !spec->status)
+    uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits, 1, 31);
+    uint64_t features = yk_spec_u64(spec, "features", o->features, 1, max);
+    refuse_other(spec, "bits", "--hash-bits", bits, o->hash_bits);
+    refuse_other(spec, "features", "--features", features, o->features);
+    if (yk_spec_text(spec, "bits") && features && !spec->status)
         spec->status = yk_fail(YK_EUSAGE, "%s: bits and features cannot be combined", spec->text);
     if (bits > 31 && !spec->status)
         spec->status =
             yk_fail(YK_EUSAGE, "--hash-bits %llu: must be between 1 and 31", (unsigned long long)bits);
+    const bool hash = bits || default_bits || o->keys.hash;
+    const bool of_model = o->keys.features && !features && !bits;
+    if (of_model)
+        features = o->keys.features;
+    bits = bits ? bits : default_bits;
     if (!features && bits && !spec->status)
         features = (uint64_t)1 << bits;
-    return (yk_key_space){.features = features, .hash = bits != 0};
+    return (yk_key_space){.features = features, .hash = hash, .of_model = of_model};
 }
 
 bool yk__spec_fields(yk_source *s)

@@ -24,6 +24,7 @@ typedef struct {
     struct {
         char *key, *value;
     } option[16];
+    size_t ngiven;    /* the first options are those of the text; the others are those of a model */
     char *storage;    /* format, where and options point into it */
     yk_status status; /* of the first bad option, with its text in yk_error() */
 } yk_spec;
@@ -38,12 +39,14 @@ double yk_spec_real(yk_spec *spec, const char *key, double fallback, double min,
 /* The index of the value in a list of words: 0 or 1 for "crop pad". */
 int yk_spec_choice(yk_spec *spec, const char *key, const char *choices, int fallback);
 const char *yk_spec_text(const yk_spec *spec, const char *key); /* NULL: not given */
+bool yk_spec_inherits(const yk_spec *spec, const char *key);    /* it is that of a model */
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys);
 
-/* Options that all data of a model needs, because they decide what its features and classes are: "base=0&namespaces=user,ad". The
- * caller frees it; NULL: none are given. */
-yk_status yk_spec_kept(const yk_spec *spec, char **out);
-/* Adds those of a model that are not given. Another list of namespaces is an error; another base describes another file. */
+/* Options that other data of a model needs, too, because they decide what features, classes and weights are: those of the list `keys`
+ * that are given, "base=0&namespaces=user,ad". The caller frees it; NULL: none. */
+yk_status yk_spec_kept(const yk_spec *spec, const char *keys, char **out);
+/* Adds those of a model that are not given. Other features (namespaces, numeric) are an error; the other options may describe another
+ * file. */
 yk_status yk_spec_inherit(yk_spec *spec, const char *kept);
 
 #endif

@@ -92,8 +92,7 @@ const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80])
 
 /* ---- the columns of a list */
 
-/* "a, b, c, ..." */
-static const char *list_names(const yk_schema *s, char list[400])
+const char *yk__tabular_list(const yk_schema *s, char list[400])
 {
     size_t n = 0, i = 0;
     for (; i < s->ncolumns && n < 300; i++)
@@ -108,7 +107,7 @@ static yk_status fail_column(const yk_tabular *t, const char *key, const char *w
     char list[400];
     if (t->own->header)
         return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s", t->source->spec, key, word,
-                       list_names(t->own, list));
+                       yk__tabular_list(t->own, list));
     return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns have no names, only numbers from 1 to %zu",
                    t->source->spec, key, word, t->own->ncolumns);
 }
@@ -240,7 +239,7 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
                  "no column is named label, target, y, click, clicked or class: choose the label with "
                  "?label=NAME; the "
                  "columns are: %s",
-                 list_names(s, list));
+                 yk__tabular_list(s, list));
     if (!s->header && n > 1) {
         *out = 0;
         yk_warn("%s: there is no header: the first column is the label; to choose another, add ?label=NUMBER",
@@ -404,11 +403,24 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows)
     return (st = yk__fit(t)) ? st : yk_schema_finish(s);
 }
 
+/* Only hashing has a number of features to choose. */
+static yk_status check_effect(const yk_tabular *t)
+{
+    static const char *const keys[] = {"bits", "features"};
+    for (size_t i = 0; i < 2 && !yk_schema_hashes(t->schema); i++)
+        if (yk_spec_text(&t->source->parsed, keys[i]))
+            return yk_fail(YK_EUSAGE, "%s: %s has no effect: %s; leave it out", t->source->spec, keys[i],
+                           t->schema->categories ? "categories are not hashed, but encoded by value"
+                                                 : "there are no categorical columns");
+    return YK_OK;
+}
+
 yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows)
 {
     yk_source *source = t->source;
     yk_status st = t->source->options.schema ? yk__tabular_types(t) : make_schema(t, rows);
     const yk_schema *s = t->schema;
+    st = st ? st : check_effect(t);
     if (!st && t->source->options.schema && s->values.n && !(t->seen = calloc(s->ncolumns, sizeof *t->seen)))
         st = yk_fail_memory(s->ncolumns, "columns");
     const bool dense = yk_schema_dense(s);

@@ -13,7 +13,7 @@
  *
  * With options.schema, the schema of a model, columns are matched by name, in any order; more columns are ignored with a note,
  * missing ones are YK_EDATA, and an option that contradicts the schema is YK_EUSAGE. Without a header, columns are matched
- * by position. A label may be missing if options.unlabeled.
+ * by position. A label and weights may be missing if options.unlabeled.
  *
  * If rows need statistics, with onehot, dense and scale=standard, and no model has them, yk_tabular_finish() reads the data once
  * (tabular_fit.c), or the files of ?fit: as another source of the same format, whose schema is the unfinished one, and whose readers
@@ -37,6 +37,7 @@ typedef struct yk_tabular {
     size_t *carry;    /* [source->ncarry] columns of the file: yk_source_options.carry, in that order */
     bool carries_all; /* in the order of the file */
     bool fields;      /* rows have field numbers */
+    bool weights;     /* the caller of a frame has those of the rows: no column is needed */
     atomic_uint labels_seen;
     /* [schema->ncolumns] YK_SEEN_KNOWN, YK_SEEN_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
     atomic_uchar *seen;
@@ -69,6 +70,7 @@ yk_status yk_tabular_text(const yk_tabular *t, yk_reader *r, size_t i, const cha
 /* ---- internal */
 typedef struct yk_fit yk_fit;
 yk_status yk__tabular_match(yk_tabular *t);
+const char *yk__tabular_list(const yk_schema *s, char list[400]); /* "a, b, c, ..." */
 /* One of the types is a date or a timestamp, and the other means something else. */
 bool yk__time_differs(const char *type, const char *other);
 /* Adds column `n` of a message to the list: its name and, if it is not NULL, a value. */

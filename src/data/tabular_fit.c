@@ -106,6 +106,7 @@ static yk_status read_data(yk_fit *f, const yk_source *s)
     o.names = NULL;
     o.hash_bits = 0; /* the schema has the number of features */
     o.features = 0;
+    o.keys = (yk_key_space){0};
     if (files) { /* they need no labels */
         o.hold_out = (yk_hold_out){0};
         o.unlabeled = true;

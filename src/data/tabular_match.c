@@ -29,8 +29,17 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
 
 static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
 {
-    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->source->spec,
-                   c->name, yk_column_role_name[c->role]);
+    char list[400];
+    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s); the columns are: %s",
+                   t->source->spec, c->name, yk_column_role_name[c->role], yk__tabular_list(t->own, list));
+}
+
+/* Predictions need neither labels nor weights. */
+static bool is_needed(const yk_tabular *t, const yk_schema_column *c)
+{
+    const bool scored = !t->source->options.unlabeled;
+    return yk_is_feature(c) || (c->role == YK_COLUMN_LABEL && scored) ||
+           (c->role == YK_COLUMN_WEIGHT && scored && !t->weights);
 }
 
 static void note_extra(const yk_tabular *t, size_t extra, const char *list)
@@ -65,7 +74,7 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         const bool found = f < s->ncolumns && !strcmp(file[f]->name, want->name);
         if (found)
             t->column[file[f++] - s->column] = want;
-        else if (yk_is_feature(want) || (want->role == YK_COLUMN_LABEL && !t->source->options.unlabeled))
+        else if (is_needed(t, want))
             st = fail_missing(t, want);
     }
     if (!st)

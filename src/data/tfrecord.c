@@ -278,7 +278,7 @@ static bool has_any(const yk_spec *spec, const char *const *keys)
 static yk_status open_images(tfr_source *s)
 {
     enum { FORM_IMAGE, FORM_SPARSE, FORM_AUTO };
-    static const char *const of_sparse[] = {"features", "index", "value", "field", NULL};
+    static const char *const of_sparse[] = {"features", "bits", "index", "value", "field", NULL};
     static const char *const of_images[] = {"size", "fit", "channels", "base", "classes", "image", NULL};
     yk_spec *spec = &s->base.parsed;
     const int form = yk_spec_choice(spec, "form", "image sparse", FORM_AUTO);
@@ -307,6 +307,7 @@ static yk_status open_images(tfr_source *s)
     yk__image_set_shape(&s->base, &s->form);
     s->base.classes = classes;
     s->base.fields = 1;
+    s->base.hashed_into = 0;
     return YK_OK;
 }
 
@@ -368,6 +369,7 @@ const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
     .options = "bits features block label weight index value field fields nfields " YK__IMAGE_KEYS
                " form base classes image",
+    .kept = "label weight index value field form base classes image",
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,

@@ -503,6 +503,7 @@ static void vw_reader_close(yk_reader *reader)
 const yk_source_ops yk__vw_source = {
     .name = "vw",
     .options = "base bits features fields namespaces weights",
+    .kept = "base namespaces weights",
     .record = "line",
     .has_columns = true,
     .source_size = sizeof(vw),

@@ -278,7 +278,7 @@ static yk_status count_mismatch(size_t indices, size_t count, const char *what)
 }
 
 /* The error for the first index that is not below the limit. */
-static yk_status outside(const yk_feature *f, uint64_t limit, uint64_t features)
+static yk_status outside(const yk_feature *f, uint64_t limit, yk_key_space keys)
 {
     uint64_t v = 0;
     for (const uint8_t *p = f->bytes; v < limit;)
@@ -287,11 +287,12 @@ static yk_status outside(const yk_feature *f, uint64_t limit, uint64_t features)
     if (index < 0)
         return yk_fail(YK_EDATA, "the index %lld is negative; use --hash-bits B to hash indices",
                        (long long)index);
-    if (features && features <= YK_EXAMPLE_INDICES)
-        return yk_fail(
-            YK_EDATA,
-            "index %lld is out of range for %llu features (largest %llu); use --hash-bits B to hash indices",
-            (long long)index, (unsigned long long)features, (unsigned long long)features - 1);
+    if (keys.features && keys.features <= YK_EXAMPLE_INDICES)
+        return yk_fail(YK_EDATA, "index %lld is out of range for %llu features (largest %llu); %s",
+                       (long long)index, (unsigned long long)keys.features,
+                       (unsigned long long)keys.features - 1,
+                       keys.of_model ? "the file has more features than the training data"
+                                     : "use --hash-bits B to hash indices");
     return yk_fail(
         YK_EDATA,
         "index %lld is too large (largest %llu); use --hash-bits B to hash indices into 2^B features",
@@ -310,7 +311,7 @@ static yk_status read_index(const yk_feature *f, yk_key_space keys, uint32_t *ou
     case INDICES_TOO_MANY:
         return count_mismatch(yk_feature_count(f), max, "value");
     case INDICES_OUTSIDE:
-        return outside(f, limit, features);
+        return outside(f, limit, keys);
     default:
         return malformed();
     }

@@ -167,11 +167,8 @@ static yk_source_options options_for(const yk_trained *model, const yk_source_op
     const bool fields = (shape->fields > 1 && !shape->positional) ||
                         (o.names && o.schema); /* columns of tables, for sums by column */
     o.fields = fields ? YK_FIELDS_ALL : YK_FIELDS_NONE;
-    if (shape->kind == YK_ROWS_SPARSE && !o.hash_bits && !o.schema) {
-        o.features =
-            o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */
-        o.hash_bits = shape->hashed ? 1 : 0;      /* hash into these features; not the number of bits */
-    }
+    if (shape->kind == YK_ROWS_SPARSE && !o.schema)
+        o.keys = (yk_key_space){.features = shape->dim, .hash = shape->hashed};
     return o;
 }
 

@@ -139,8 +139,9 @@ yoke_status yoke_evaluate_metrics(const yoke_model *m, const yoke_data *data, ch
     yk_status st = infer(m, data, NULL, NULL, NULL, &tally);
     if (!st)
         st = yk_eval_metrics_make(&tally, &metrics);
-    if (!st && ((json_out && !(json = yk_eval_metrics_json(&metrics, schema, 17))) ||
-                (text_out && !(text = yk_show_metrics(&metrics, schema))))) {
+    if (!st &&
+        ((json_out && !(json = yk_eval_metrics_json(&metrics, schema ? &schema->classes : NULL, 17))) ||
+         (text_out && !(text = yk_show_metrics(&metrics, schema))))) {
         free(json);
         json = NULL;
         st = YK_ESYSTEM;

@@ -1,7 +1,9 @@
 /* The data of a run: opens the training, test and validation sets, remaps the keys of sparse data, and creates the feed of the workers. */
 #include "train/setup.h"
 
+#include "base/text.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,8 @@ enum { MIN_KEYS = 64, SAMPLE_ROWS = 1 << 15, MAX_HOT = 1 << 17 };
 static yk_schema schema_of(const yk_source *s)
 {
     yk_schema all = s->schema ? *s->schema : (yk_schema){.format = (char *)s->ops->name, .options = s->kept};
+    if (s->class_names)
+        all.classes = *s->class_names;
     if (s->height) {
         all.height = s->height;
         all.width = s->width;
@@ -38,18 +42,30 @@ yk_status yk__schema_keep(yk__trainer *t)
     return t->schema_text ? YK_OK : yk_fail_memory(1000, "the schema");
 }
 
-/* From the chief to all. If the chief cannot open the data, the others find out why by themselves. */
-static yk_status share_schema(yk__trainer *t, const yk_source *s)
+/* From the chief to all: how many features keys are hashed into (8 bytes), and the schema. If the chief cannot open the data, the
+ * others find out why by themselves. */
+static yk_status share_schema(yk__trainer *t, const yk_source *s, yk_key_space *keys)
 {
     const yk_schema plain = s ? schema_of(s) : (yk_schema){0};
-    char *text = plain.ncolumns || plain.options ? yk_schema_write(&plain) : NULL;
-    uint64_t bytes = text ? strlen(text) + 1 : 0;
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
-    yk_status st = yk__broadcast(t, 0, 0, t->cluster.ranks, &text, &bytes, "the schema of the data");
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
-    if (!st && bytes && t->cluster.rank != 0)
-        st = yk_schema_parse(text, "the chief", &t->schema);
+    uint64_t hashed_into = s ? s->hashed_into : 0;
+    yk_text message = {0};
+    yk_text_put(&message, &hashed_into, sizeof hashed_into);
+    char *text = s ? yk_schema_write(&plain) : NULL;
+    if (text)
+        yk_text_put(&message, text, strlen(text) + 1);
     free(text);
+    uint64_t bytes = message.n;
+    char *all = yk_text_take(&message);
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
+    yk_status st = yk__broadcast(t, 0, 0, t->cluster.ranks, &all, &bytes, "the schema of the data");
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);
+    if (!st && t->cluster.rank != 0 && bytes > sizeof hashed_into)
+        st = yk_schema_parse(all + sizeof hashed_into, "the chief", &t->schema);
+    if (!st && bytes) {
+        memcpy(&hashed_into, all, sizeof hashed_into);
+        *keys = (yk_key_space){.features = hashed_into, .hash = hashed_into != 0};
+    }
+    free(all);
     return st;
 }
 
@@ -63,8 +79,8 @@ static yk_status open_continued(yk__trainer *t, const yk_memory_data *memory, yk
     o->images = start ? start->schema : t->schema;
     if (o->images && o->images->ncolumns)
         o->schema = o->images;
-    else if (!o->features && !o->hash_bits)
-        o->features = t->start.features;
+    else
+        o->keys.features = t->start.features;
     return memory ? yk_source_from_memory(memory, o, out)
                   : yk_source_open(t->config->data, YK_SPLIT_TRAIN, o, out);
 }
@@ -77,10 +93,11 @@ static yk_status open_with_schema(yk__trainer *t, const yk_memory_data *memory, 
     const bool alone = t->plan->alone || t->cluster.joined || t->caller->data,
                chief = alone || t->cluster.rank == 0;
     yk_source_options mine = *o;
+    yk_key_space keys = {0};
     *out = NULL;
     yk_status st = chief ? open_continued(t, memory, &mine, out) : YK_OK;
     if (!alone) {
-        const yk_status shared = share_schema(t, *out);
+        const yk_status shared = share_schema(t, *out, &keys);
         st = st ? st : shared;
     }
     if (st || chief || !t->plan->trains)
@@ -88,6 +105,7 @@ static yk_status open_with_schema(yk__trainer *t, const yk_memory_data *memory, 
     mine.images = t->schema;
     mine.schema = t->schema && t->schema->ncolumns ? t->schema : NULL;
     mine.features = mine.schema ? 0 : mine.features;
+    mine.keys = mine.schema ? mine.keys : keys;
     return yk_source_open(t->config->data, YK_SPLIT_TRAIN, &mine, out);
 }
 
@@ -198,6 +216,26 @@ static yk_status match(yk__trainer *t, const char *spec, yk_dataset *d)
     return YK_OK;
 }
 
+/* "hashed into 1024 features" */
+static const char *hashing(const yk_source *s, char text[64])
+{
+    snprintf(text, 64, s->hashed_into ? "hashed into %llu features" : "not hashed",
+             (unsigned long long)s->hashed_into);
+    return text;
+}
+
+/* Keys that are hashed differently have the weights of others. */
+static yk_status match_keys(const yk_source *s, const yk_source *train)
+{
+    char here[64], there[64];
+    if (s->kind != YK_ROWS_SPARSE || s->hashed_into == train->hashed_into || s->may_have_hashes ||
+        train->may_have_hashes)
+        return YK_OK;
+    return yk_fail(YK_EUSAGE,
+                   "%s: the keys are %s, but those of the training data are %s: leave out bits and features",
+                   s->spec, hashing(s, here), hashing(train, there));
+}
+
 /* A test or validation set. */
 static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, const char *spec,
                                 yk_source_options *o, int set)
@@ -209,6 +247,8 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
     o->shape_only = false;
     o->schema = like->schema;
     o->images = &images;
+    if (!like->schema && like->hashed_into)
+        o->keys = (yk_key_space){.features = like->hashed_into, .hash = true};
     if (t->plan->trains && !t->train.positional) /* then the test data needs field numbers, too */
         o->positions = NULL;
     const yk_stream_choice stream = t->config->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO;
@@ -220,6 +260,8 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
         st = yk_dataset_take(s, YK_SPLIT_TEST, stream, out);
     if (!st && !memory)
         st = yk_source_fits(out->source, like->ops->name);
+    if (!st)
+        st = match_keys(out->source, like);
     if (!st)
         st = match(t, spec, out);
     t->set[set].used = !st;

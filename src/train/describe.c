@@ -92,6 +92,24 @@ static void print_data(const yk__trainer *t)
                 d->fields, d->source->by_position ? "" : " (?fields=one puts all in one field)");
 }
 
+/* --class-weight, as it is used. */
+static void print_class_weights(const yk__trainer *t)
+{
+    enum { SHOWN = 10 };
+    char text[SHOWN * 64] = "";
+    size_t n = 0;
+    const uint32_t classes = t->class_weight ? t->model->shape.classes : 0;
+    const yk__names *names = t->train.source ? t->train.source->class_names : NULL;
+    for (uint32_t c = 0; c < classes && c < SHOWN; c++) {
+        char number[24];
+        snprintf(number, sizeof number, "%u", c);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s %.4g", c ? ", " : "",
+                              names && c < names->n ? names->name[c] : number, (double)t->class_weight[c]);
+    }
+    if (classes)
+        yk_note("class weights: %s%s", text, classes > SHOWN ? ", ..." : "");
+}
+
 /* Groups whose gradients are applied immediately, while all workers take the same steps. */
 static void print_asynchronous_groups(const yk_plan *p, const yk_model *model)
 {
@@ -192,6 +210,7 @@ void yk__print_plan(const yk__trainer *t)
 {
     char *batch = yk_batch_warning(t->train.examples, t->plan->global_batch, t->plan->workers);
     print_data(t);
+    print_class_weights(t);
     print_optimizers(t);
     if (batch)
         yk_warn("%s", batch);

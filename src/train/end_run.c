@@ -140,8 +140,8 @@ static yk_status make_metrics(yk__trainer *t)
     yk_status st = yk_eval_metrics_make(tally, &t->result->metrics);
     if (st)
         return st;
-    t->result->metrics_json =
-        yk_eval_metrics_json(&t->result->metrics, s && s->schema ? s->schema : t->schema, 9);
+    const yk__names *names = s ? s->class_names : t->schema ? &t->schema->classes : NULL;
+    t->result->metrics_json = yk_eval_metrics_json(&t->result->metrics, names, 9);
     return t->result->metrics_json ? YK_OK : YK_ESYSTEM;
 }
 

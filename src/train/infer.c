@@ -204,11 +204,16 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
                        s->spec, s->height, s->width, s->channels, s->channels == 1 ? "" : "s", m->height,
                        m->width, m->channels, m->height, m->width, m->channels);
     }
+    if (s->hashed_into && m->not_hashed)
+        return yk_fail(YK_EUSAGE,
+                       "%s: the keys are hashed, but those of the training data were not: leave out "
+                       "--hash-bits and bits",
+                       s->spec);
     if (!s->dim || s->dim == m->dim)
         return YK_OK;
     return yk_fail(YK_EDATA, "%s: %zu column%s, but the model was trained on %zu%s", s->spec, s->dim,
                    yk_plural(s->dim), m->dim,
-                   sparse ? "; use the same --hash-bits or --features as in training" : "");
+                   s->hashed_into ? "; use the same --hash-bits or --features as in training" : "");
 }
 
 /* Share `me` of `all`: of the rows in memory, or every all-th block. */

@@ -312,7 +312,7 @@ static void add_weight(yk_json *j, const char *name, double x)
         yk_json_real(j, name, x);
 }
 
-static void add_classes(const yk_eval_metrics *m, const yk_schema *schema, yk_json *j)
+static void add_classes(const yk_eval_metrics *m, const yk__names *names, yk_json *j)
 {
     yk_json_real(j, "majority_accuracy", m->majority_accuracy);
     yk_json_array(j, "reliability"); /* bins without predictions are left out */
@@ -329,8 +329,8 @@ static void add_classes(const yk_eval_metrics *m, const yk_schema *schema, yk_js
     for (size_t c = 0; c < m->classes; c++) {
         const yk_class_metrics *one = &m->of_class[c];
         yk_json_object(j, NULL);
-        if (schema && c < schema->classes.n)
-            yk_json_text(j, "name", schema->classes.name[c]);
+        if (names && c < names->n)
+            yk_json_text(j, "name", names->name[c]);
         add_weight(j, "weight", one->weight);
         YK_JSON_REALS(j, {"precision", one->precision}, {"recall", one->recall}, {"f1", one->f1});
         yk_json_end(j);
@@ -348,7 +348,7 @@ static void add_classes(const yk_eval_metrics *m, const yk_schema *schema, yk_js
     yk_json_end(j);
 }
 
-char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, int digits)
+char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk__names *names, int digits)
 {
     yk_json text = {.digits = digits}, *j = &text;
     yk_json_object(j, NULL);
@@ -359,7 +359,7 @@ char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, in
         if (yk_metric_kinds[k].tasks & tasks)
             yk_json_real(j, yk_metric_kinds[k].name, m->value[k]);
     if (m->task != YK_TASK_NUMBERS)
-        add_classes(m, schema, j);
+        add_classes(m, names, j);
     yk_json_end(j);
     char *out = yk_json_take(j);
     if (!out)

@@ -67,8 +67,8 @@ typedef struct {
 yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out);
 void yk_eval_metrics_fini(yk_eval_metrics *m);
 
-/* A JSON object with this many digits; the caller frees it. schema: has the names of the classes; NULL: they have none. NULL: out of
+/* A JSON object with this many digits; the caller frees it. names: of the classes; NULL: they have none. NULL: out of
  * memory, which is reported. */
-char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, int digits);
+char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk__names *names, int digits);
 
 #endif

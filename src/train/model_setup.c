@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- networks */
@@ -137,22 +138,50 @@ static yk_status balance(yk__trainer *t)
     return YK_OK;
 }
 
-/* "0=1,1=5" */
-static yk_status parse_class_weights(const char *text, uint32_t classes, float *out)
+/* The end of the class that a text begins with: its name, which may contain any character, or its number if classes have no names.
+ * NULL: none. */
+static const char *find_class(const char *p, const yk__names *names, uint32_t classes, uint64_t *out)
+{
+    const char *end = NULL;
+    if (!names->n)
+        return yk_digits(p, classes - 1, out);
+    for (size_t c = 0; c < names->n; c++) {
+        const size_t n = strlen(names->name[c]);
+        if (!strncmp(p, names->name[c], n) && p[n] == '=' && (!end || p + n > end)) {
+            *out = c;
+            end = p + n;
+        }
+    }
+    return end;
+}
+
+/* "from 0 to 2", "of no, yes" */
+static const char *list_classes(const yk__names *names, uint32_t classes, char list[400])
+{
+    size_t n = (size_t)snprintf(list, 400, names->n ? "of " : "from 0 to %u", classes - 1);
+    for (size_t c = 0; c < names->n && n < 300; c++)
+        n += (size_t)snprintf(list + n, 400 - n, "%s%.40s", c ? ", " : "", names->name[c]);
+    return list;
+}
+
+/* "0=1,1=5", "no=1,yes=5" */
+static yk_status parse_class_weights(const char *text, const yk__names *names, uint32_t classes, float *out)
 {
     for (const char *p = text; *p; p += *p == ',') {
         uint64_t class;
         double v;
-        const char *end = p + strcspn(p, ","), *equals = yk_digits(p, classes - 1, &class);
+        char list[400];
+        const char *equals = find_class(p, names, classes, &class), *end = equals ? equals : p;
+        end += strcspn(end, ",");
         if (!equals || *equals != '=' || yk_decimal_before(equals + 1, end, &v) != end || equals + 1 == end ||
             !(v >= 0.0 && isfinite((float)v)))
             return yk_fail(YK_EUSAGE,
-                           "--class-weight %s: '%.*s' is not CLASS=WEIGHT, with a class from 0 to %u and a "
+                           "--class-weight %s: '%.*s' is not CLASS=WEIGHT, with a class %s and a "
                            "weight of at least 0",
-                           text, (int)(end - p), p, classes - 1);
+                           text, (int)(end - p), p, list_classes(names, classes, list));
         if (out[class] >= 0.0f)
-            return yk_fail(YK_EUSAGE, "--class-weight %s: class %llu is given twice", text,
-                           (unsigned long long)class);
+            return yk_fail(YK_EUSAGE, "--class-weight %s: class %.*s is given twice", text, (int)(equals - p),
+                           p);
         out[class] = (float)v;
         p = end;
     }
@@ -174,7 +203,10 @@ static yk_status set_class_weights(yk__trainer *t)
         return YK_ESYSTEM;
     for (uint32_t k = 0; k < classes; k++)
         t->class_weight[k] = -1.0f; /* not given */
-    return strcmp(text, "balanced") == 0 ? balance(t) : parse_class_weights(text, classes, t->class_weight);
+    const yk__names *names = t->train.source->class_names;
+    return strcmp(text, "balanced") == 0
+               ? balance(t)
+               : parse_class_weights(text, names ? names : &(yk__names){0}, classes, t->class_weight);
 }
 
 /* ---- biases */

@@ -243,6 +243,16 @@ static yk_status find_largest(finder *f, const yk_model_tensor *t)
     return YK_OK;
 }
 
+/* The tensor after the weights, if it is their bias. */
+static void find_bias(finder *f, int tensor)
+{
+    const yk_model_tensor *t = &f->model->tensor[tensor];
+    if (tensor == f->model->ntensors || !t->bias)
+        return;
+    f->out->bias = f->params + yk_model_group_offset(f->model, t->group) + t->offset;
+    f->out->nbias = t->size;
+}
+
 /* ---- fields */
 
 static void set_field_name(const finder *f, size_t field, char *out, size_t size)
@@ -310,6 +320,8 @@ yk_status yk_weights_find(yk_weights *out, const yk_trained *m, yk_source *data,
             st = count_data(&f);
         if (!st && linear && !(st = find_largest(&f, t)))
             st = find_names(&f, names);
+        if (linear)
+            find_bias(&f, i + 1);
         if (!st)
             st = add_fields(&f, t);
     }

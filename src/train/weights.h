@@ -44,7 +44,9 @@ typedef struct {
     /* results: */
     size_t n;
     yk_weight *weight;
-    uint64_t nonzero; /* of all weights by feature */
+    uint64_t nonzero;  /* of all weights by feature */
+    const float *bias; /* [nbias] of each output; borrowed from the model. NULL: none */
+    size_t nbias;
     size_t nfields;
     yk_field_norm *field;
     uint64_t rows; /* of the data */

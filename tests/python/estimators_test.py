@@ -135,6 +135,7 @@ def test_weights_equal_repeated_rows():
 
 
 def test_class_weights():
+    import pandas as pd
     from sklearn.utils.class_weight import compute_sample_weight
     X, y = blobs(300)
     names = np.where(y, "yes", "no")
@@ -144,6 +145,10 @@ def test_class_weights():
                                                                               compute_sample_weight(weights, names[rare]))
         same = yoke.LogisticRegression(batch=len(rare), epochs=200, lr=0.3, class_weight=weights).fit(X[rare], names[rare])
         assert np.allclose(column.predict_proba(X), same.predict_proba(X), atol=1e-5), weights
+    for labels, two in (names, "yes"), (y + 1, 2), (y, 1):  # the classes of frames have names
+        array, frame = (yoke.LogisticRegression(epochs=3, class_weight={two: 5}).fit(data, labels)
+                        for data in (X, pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])))
+        assert np.allclose(array.coef_, frame.coef_), two
     raises("class_weight: 'maybe' is not one of the classes", lambda: yoke.LogisticRegression(class_weight={"maybe": 1}).fit(X, names))
     raises("class_weight=\"balanced\"", lambda: yoke.Network(class_weight="balanced").partial_fit(X, y, classes=[0, 1]))
 
