@@ -45,7 +45,7 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source)
     return st ? st : read_classes(s, spec);
 }
 
-void yk__tabular_list(yk_text *list, size_t n, const char *column, const char *value)
+void yk__tabular_list_add(yk_text *list, size_t n, const char *column, const char *value)
 {
     enum { MOST = 8 };
     if (n < MOST)
@@ -64,13 +64,12 @@ static void warn_unknown(const yk_tabular *t)
         const yk__names *values = &s->column[i].values;
         char name[80];
         if (atomic_load(&t->seen[i]) == YK_SEEN_UNKNOWN)
-            yk__tabular_list(&list, n++, yk_schema_name(s, &s->column[i], name),
-                             values->n ? values->name[0] : "");
+            yk__tabular_list_add(&list, n++, yk_schema_name(s, &s->column[i], name),
+                                 values->n ? values->name[0] : "");
     }
     if (list.s)
         yk_warn("%s: predictions ignore columns none of whose values occurred in the training data, which "
-                "has values "
-                "such as those in quotes: %s",
+                "has values such as those in quotes: %s",
                 t->source->spec, list.s);
     yk_text_fini(&list);
 }

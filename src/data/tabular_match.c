@@ -203,12 +203,11 @@ yk_status yk__tabular_types(const yk_tabular *t)
             continue;
         st = compare_type(t, i, yk_tabular_name(t, i, name), &unlike);
         if (unlike && !guessed)
-            yk__tabular_list(&list, n++, name, NULL);
+            yk__tabular_list_add(&list, n++, name, NULL);
     }
     if (list.s && !st)
         yk_warn("%s: categorical columns have numbers here, but texts in the training data: values are equal "
-                "only "
-                "if they are written the same way (7 is not 07): %s",
+                "only if they are written the same way (7 is not 07): %s",
                 t->source->spec, list.s);
     yk_text_fini(&list);
     return st;
