@@ -258,8 +258,8 @@ typedef struct {
     const volatile sig_atomic_t *cancel;
     int discard_model; /* yoke_run_model() will not be called: avoids copying the parameters */
     const yoke_data *validation; /* NULL: given by the option validation */
-    /* 1: the model keeps the state of the optimizer, and training continues with that of `start`, if it was kept, in another order of the
-     * examples. 2: the model keeps the state, but training starts with a new one. The state is not saved with the model. */
+    /* 1: the model keeps the state of the optimizer, and training continues with that of `start`, if it was kept, with the examples in
+     * a new order. 2: the model keeps the state, but training starts with a new one. The state is not saved with the model. */
     int keep_state;
 } yoke_training;
 

@@ -365,7 +365,7 @@ assert a == b, (a, b)' "$1"
     ! grep "^run . of 2" err || return 1
     sed -i 's/"rung_seconds": [^,}]*/"rung_seconds": 2000/' early/lr-0.3/rung-40-steps.json
     try sweep "$@"
-    expect 0 "the time is over"
+    expect 0 "the time limit was reached"
     try sweep halving.ini --set seconds=1000 --out three --dry-run
     expect 0
 }

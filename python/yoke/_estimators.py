@@ -397,7 +397,7 @@ class _Classifier(ClassifierMixin):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Trains for one more epoch, on these rows. The first call needs all classes. The optimizer's state and the step of the
         schedule are kept, also those of fit (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch
-        of fit. Each call has another order of the rows and other dropout, which random_state determines."""
+        of fit. Each call has a new row order and new dropout masks, which random_state determines."""
         with _unchanged_on_failure(self):
             first = not hasattr(self, "model_")
             if first and classes is None:

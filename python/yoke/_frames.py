@@ -48,7 +48,7 @@ def column(x, name):
 
 
 def label_name(x, y):
-    """A name for the labels y of x. A column with this name is not a feature, so only one with the values of y may have it."""
+    """A name for the labels y. A column of x with this name is not used as a feature, so it must have the same values as y."""
     name = str(getattr(y, "name", None) or "label")
     while (found := column(x, name)) is not None and not np.array_equal(found, np.asarray(y)):
         name += "_"

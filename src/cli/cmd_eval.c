@@ -195,7 +195,7 @@ static size_t count_name(const char *list, const char *name, size_t n)
     return count;
 }
 
-/* Columns of the data do not have the names of outputs; in an object, no two have the same. */
+/* A column of --id or --with must not have the name of an output. In a JSON object, all names must differ. */
 static yk_status check_columns(const output *o)
 {
     const bool object = o->add == add_object;
@@ -213,7 +213,7 @@ static yk_status check_columns(const output *o)
             st = yk_fail(
                 YK_EUSAGE,
                 "--id or --with %.*s: the predictions would have two columns of this name: specify the "
-                "column by its number, which is then its name",
+                "column by its number, which then replaces the name",
                 (int)n, at);
     }
     yk_text_fini(&names.text);

@@ -350,8 +350,7 @@ static yk_status find_complete(sweep *s)
 
 /* ---- search = halving ---- */
 
-/* A run that would take no step has been trained for longer, in a sweep with other rungs: it
- * starts again. */
+/* A run with no steps left was trained for longer, by a sweep with other rungs: it starts from scratch. */
 static yk_status train_rung(sweep *s, size_t i, bool resume)
 {
     yk_sweep_run *r = &s->plan.run[i];
@@ -460,7 +459,7 @@ static yk_status halve(sweep *s, size_t *point, size_t n)
         const bool over = done < n && rung > 1;
         s->searched = over || rung == rungs + 1;
         if (over) {
-            yk_note("the time is over");
+            yk_note("the time limit was reached");
             break;
         }
         n = select_best(s, point, done, (done + 1) / 2);

@@ -479,8 +479,8 @@ static yk_status find_dead(const yk_comm *c, const yk_op *op, int n, bool thorou
     return YK_OK;
 }
 
-/* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait, and ranks that it does not wait
- * for count, too: another rank may wait for them. */
+/* With heartbeats, which ranks send before training begins, a rank is overdue if they stopped, however long the wait takes. All ranks are
+ * checked, because a rank that this one waits for may itself wait for another. */
 static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double began, double now,
                                double seconds, const char *what)
 {

@@ -82,7 +82,7 @@ yk_status yk__heartbeat(yk_comm *c, double now);
  * whichever is later. */
 bool yk__missed_heartbeats(const yk_comm *c, int rank, double began, double now);
 
-/* collective.c: maps memory of this size of a process, which has the descriptor. NULL: not possible. */
+/* collective.c: maps `bytes` bytes of memory that process `pid` has open as `descriptor`. NULL: not possible. */
 char *yk__memory_open(int64_t pid, int64_t descriptor, size_t bytes);
 
 /* Identifies the host, and the namespaces of processes and of the network: processes with the same one can share memory, unless

@@ -206,7 +206,7 @@ static yk__message *find(const yk__native *t, int peer, int tag)
     return s;
 }
 
-/* The first receive for a message with this tag, which is no longer posted. NULL: none. */
+/* Removes and returns the first posted receive with this tag. NULL: none. */
 static yk__message *take_posted(yk__native_peer *p, int tag)
 {
     yk__message *r;
@@ -333,7 +333,7 @@ static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
 }
 
 /* Whether to stop reading from this peer for now, so that it has to wait: this process stores more of its messages than any protocol
- * sends before it needs an answer. Not if this process waits for a message of that peer, which may be behind the others. */
+ * sends before it needs an answer. Never true while this process waits for a message from that peer: it may be queued behind the others. */
 static bool must_pause(const yk__native_peer *p)
 {
     return p->got == 0 && p->stored_bytes > STORED_MAX + 8 * p->longest_stored && !p->probed &&
@@ -437,7 +437,7 @@ static void free_requests(yk__native *t)
     }
 }
 
-/* Forgets its requests. The rest of a message that is arriving goes nowhere. */
+/* Drops the requests of a peer. The rest of a message that is still arriving is discarded. */
 static void clear_peer(yk__native *t, yk__native_peer *p)
 {
     p->message = NULL;

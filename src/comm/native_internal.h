@@ -89,7 +89,7 @@ typedef struct yk__message {
     char *buf;    /* stored: owned */
     size_t bytes; /* of the message; to receive: the capacity, then the length */
     bool owns_buf,
-        done; /* owns_buf: it is stored, or the rest of an output; done, if it is stored: all bytes have arrived */
+        done; /* owns_buf: a stored message, or the rest of an output; done: all bytes of a stored message have arrived */
     int error;
     /* to send */
     yk__frame header;

@@ -161,7 +161,7 @@ const yk_option yk_options[] = {
      "local SGD: each process trains independently for H steps, then the parameters are averaged; async: 1/N "
      "of the delta of each of N processes is added. --eval-every and --checkpoint-every end a round early, "
      "which "
-     "changes results a little"},
+     "changes results slightly"},
     {"prefetch", "N|auto", INTEGER_OR("auto", prefetch, 0, 2), CLUSTER, TRAINS, "auto",
      "async logistic regression on sparse data, with servers or shards: request N more copies of parameters "
      "before the current one is sent back. 0: copies are fresh, but a worker waits for them; auto: 1, if "

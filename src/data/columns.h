@@ -88,7 +88,7 @@ bool yk_cell_number(const char *text, size_t n, double *out);
 char yk__time_kind(const char *type);
 
 /* The same for a column. If the model was trained on dates or timestamps (Parquet, frames), a text such as 2024-02-29 or
- * 2024-02-29T12:30:00.5Z or 2024-02-29 13:30:00.5+01:00 becomes the same number as there: days or seconds since 1970. */
+ * 2024-02-29T12:30:00.5Z or 2024-02-29 13:30:00.5+01:00 becomes the number that it is in those formats: days or seconds since 1970. */
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out);
 
 /* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like, and

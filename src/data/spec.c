@@ -214,8 +214,9 @@ yk_status yk_spec_inherit(yk_spec *spec, const char *kept)
     return st;
 }
 
-/* `value` is that of the spec if it has the key, and `option` must not say something else. */
-static void refuse_other(yk_spec *spec, const char *key, const char *option, uint64_t value, uint64_t other)
+/* Rejects a value of the spec that differs from that of the command-line option. */
+static void refuse_conflict(yk_spec *spec, const char *key, const char *option, uint64_t value,
+                            uint64_t other)
 {
     if (other && value != other && !spec->status)
         spec->status = yk_fail(YK_EUSAGE, "%s: %s is %llu, but %s %llu: leave out one of them", spec->text,
@@ -228,8 +229,8 @@ yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max)
     const yk_source_options *o = &s->options;
     uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits, 1, 31);
     uint64_t features = yk_spec_u64(spec, "features", o->features, 1, max);
-    refuse_other(spec, "bits", "--hash-bits", bits, o->hash_bits);
-    refuse_other(spec, "features", "--features", features, o->features);
+    refuse_conflict(spec, "bits", "--hash-bits", bits, o->hash_bits);
+    refuse_conflict(spec, "features", "--features", features, o->features);
     if (yk_spec_text(spec, "bits") && features && !spec->status)
         spec->status = yk_fail(YK_EUSAGE, "%s: bits and features cannot be combined", spec->text);
     if (bits > 31 && !spec->status)

@@ -42,11 +42,11 @@ const char *yk_spec_text(const yk_spec *spec, const char *key); /* NULL: not giv
 bool yk_spec_inherits(const yk_spec *spec, const char *key);    /* it is that of a model */
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys);
 
-/* Options that other data of a model needs, too, because they decide what features, classes and weights are: those of the list `keys`
- * that are given, "base=0&namespaces=user,ad". The caller frees it; NULL: none. */
+/* The options from the list `keys` that are given, as "base=0&namespaces=user,ad". A model stores them, because they decide what
+ * features, classes and weights are in any data. The caller frees the text; NULL: none. */
 yk_status yk_spec_kept(const yk_spec *spec, const char *keys, char **out);
-/* Adds those of a model that are not given. Other features (namespaces, numeric) are an error; the other options may describe another
- * file. */
+/* Adds the options stored in a model (kept) that the spec does not give. A different namespaces or numeric is an error; other
+ * options may differ, because they describe a file. */
 yk_status yk_spec_inherit(yk_spec *spec, const char *kept);
 
 #endif

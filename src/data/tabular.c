@@ -68,8 +68,8 @@ static void warn_unknown(const yk_tabular *t)
                                  values->n ? values->name[0] : "");
     }
     if (list.s)
-        yk_warn("%s: predictions ignore columns none of whose values occurred in the training data, which "
-                "has values such as those in quotes: %s",
+        yk_warn("%s: no value of these columns occurred in the training data, so predictions ignore "
+                "them (in quotes: a value from the training data): %s",
                 t->source->spec, list.s);
     yk_text_fini(&list);
 }

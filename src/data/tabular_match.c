@@ -179,8 +179,8 @@ static yk_status compare_type(const yk_tabular *t, size_t i, const char *name, b
     *unlike_out = category && here == 'n' && there == 't' && strncasecmp(type, "bool", 4);
     if (time && !text && !numbers)
         return yk_fail(YK_EDATA,
-                       "%s: %s has the type %s here, but %s in the training data, which means something "
-                       "else: convert the column",
+                       "%s: %s has the type %s here, but %s in the training data, and their numbers mean "
+                       "different things: convert the column",
                        t->source->spec, name, type, c->type);
     if (time && numbers)
         yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
@@ -206,9 +206,10 @@ yk_status yk__tabular_types(const yk_tabular *t)
             yk__tabular_list_add(&list, n++, name, NULL);
     }
     if (list.s && !st)
-        yk_warn("%s: categorical columns have numbers here, but texts in the training data: values are equal "
-                "only if they are written the same way (7 is not 07): %s",
-                t->source->spec, list.s);
+        yk_warn(
+            "%s: categorical columns have numbers here, but strings in the training data: values are equal "
+            "only if they are written the same way (7 is not 07): %s",
+            t->source->spec, list.s);
     yk_text_fini(&list);
     return st;
 }

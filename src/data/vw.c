@@ -450,7 +450,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     return st || !r->base.source->ncarry ? st : keep_tag(&r->base, line, bar);
 }
 
-/* Vowpal Wabbit ends examples of several lines with an empty line. */
+/* An empty line ends a multi-line example. */
 static bool is_row(const char *line, size_t length)
 {
     return skip_blanks(line, line + length) != line + length;

@@ -15,9 +15,9 @@ static bool date_text(int64_t days, char out[YK_PARQUET_TEXT_SIZE])
         return false;
     const int n = (int)days + BEFORE_1970, day = n % PERIOD;
     const int year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
-    const int of_year = day - (365 * year + year / 4 - year / 100), month = (5 * of_year + 2) / 153;
+    const int day_of_year = day - (365 * year + year / 4 - year / 100), month = (5 * day_of_year + 2) / 153;
     snprintf(out, YK_PARQUET_TEXT_SIZE, "%04d-%02d-%02d", n / PERIOD * 400 + year + (month >= 10),
-             month < 10 ? month + 3 : month - 9, of_year - (153 * month + 2) / 5 + 1);
+             month < 10 ? month + 3 : month - 9, day_of_year - (153 * month + 2) / 5 + 1);
     return true;
 }
 

@@ -31,7 +31,7 @@ void yk__net_torch(const yk_model *m, yk_text *to)
     const yk__net *net = (const yk__net *)m;
     const bool rows = m->shape.height * m->shape.width * m->shape.channels == 0;
     const bool flat = rows || net->edge[0].height == 1;
-    /* Dense layers accept images, nn.Linear does not: the first layer that needs a Flatten before it that is not in the list. */
+    /* Dense layers accept images, but nn.Linear does not: finds the first layer that needs a Flatten that the list lacks. */
     int flatten = -1;
     for (int i = 0; i < net->nlayers && !flat && !net->layer[i].ops->flat_output && flatten < 0; i++)
         flatten = net->layer[i].ops->weight_rank == 2 ? i : -1;

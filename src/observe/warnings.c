@@ -534,9 +534,8 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
     check_data(r, w);
     if (r->selection)
         warn(w, YK_WARNING_LOSS_ROSE,
-             "the model before the first step was better than the best one after it: validation %s %.4g, and "
-             "then %.4g; "
-             "use a smaller --lr",
+             "no trained model was as good as the initial one: validation %s %.4g before training, "
+             "%.4g at best; use a smaller --lr",
              r->selection, r->start, r->best);
     if (r->bad_records)
         warn(w, YK_WARNING_BAD_RECORDS, "%llu bad record%s skipped", (unsigned long long)r->bad_records,

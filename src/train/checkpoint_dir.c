@@ -220,8 +220,8 @@ static char *named_by(const char *file)
     return end && !strcmp(end, "\n") ? yk__path("%.*sstep-%" PRIu64, (int)(name - file), file, step) : NULL;
 }
 
-/* Of a run directory: as the file says, whether that checkpoint is complete or not. *damage_out: what is wrong with the file or its
- * checkpoint; NULL: nothing, or there is no file. */
+/* The checkpoint that checkpoints/best names, complete or not. *damage_out: what is wrong with the file or the checkpoint; NULL:
+ * nothing, or there is no file. */
 static yk_status find_best(const char *run_dir, char **path_out, const char **damage_out)
 {
     struct stat there;

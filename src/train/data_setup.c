@@ -42,9 +42,9 @@ yk_status yk__schema_keep(yk__trainer *t)
     return t->schema_text ? YK_OK : yk_fail_memory(1000, "the schema");
 }
 
-/* From the chief to all: how many features keys are hashed into (8 bytes), and the schema. If the chief cannot open the data, the
- * others find out why by themselves. */
-static yk_status share_schema(yk__trainer *t, const yk_source *s, yk_key_space *keys)
+/* The chief broadcasts how many features keys are hashed into (8 bytes), and the schema. If it cannot open the data, the other ranks
+ * report their own errors. */
+static yk_status broadcast_schema(yk__trainer *t, const yk_source *s, yk_key_space *keys)
 {
     const yk_schema plain = s ? schema_of(s) : (yk_schema){0};
     uint64_t hashed_into = s ? s->hashed_into : 0;
@@ -97,7 +97,7 @@ static yk_status open_with_schema(yk__trainer *t, const yk_memory_data *memory, 
     *out = NULL;
     yk_status st = chief ? open_continued(t, memory, &mine, out) : YK_OK;
     if (!alone) {
-        const yk_status shared = share_schema(t, *out, &keys);
+        const yk_status shared = broadcast_schema(t, *out, &keys);
         st = st ? st : shared;
     }
     if (st || chief || !t->plan->trains)
@@ -224,7 +224,7 @@ static const char *hashing(const yk_source *s, char text[64])
     return text;
 }
 
-/* Keys that are hashed differently have the weights of others. */
+/* Keys that are hashed differently would get the weights of other keys. */
 static yk_status match_keys(const yk_source *s, const yk_source *train)
 {
     char here[64], there[64];

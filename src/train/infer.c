@@ -159,7 +159,7 @@ static void warn_unknown(const checker *c, const yk_rows *rows)
         yk_warn(
             "%s: %.0f %% of the hashed features in the first %zu rows have no weight in the model: unless "
             "--l1 set it to 0, they did not occur in its training data; check that names, namespaces and "
-            "values are written as they were there",
+            "values are written as in that data",
             c->source->spec ? c->source->spec : "the data", 100.0 * (double)unknown / (double)hashed,
             rows->n);
 }
