@@ -36,6 +36,7 @@ def test_ctrl_c_saves_and_returns_the_run():
             while not os.path.exists(directory + "/run/metrics.jsonl"):
                 time.sleep(0.05)
             os.kill(os.getpid(), signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
         thread = threading.Thread(target=interrupt)
         thread.start()
         run = yoke.ray.train("softmax", DATA, processes=2, batch=10, epochs=1000000, out=directory + "/run")
