@@ -207,6 +207,7 @@ class _Estimator(BaseEstimator):
             raise KeyboardInterrupt
         self.model_ = finished.model
         self.model_.fields = fields
+        self._optimizer = self.optimizer  # whose state the model has
         self.summary_ = finished.summary
         self._sparse_rows = sparse
         if self._framed and start is None:
@@ -232,7 +233,7 @@ class _Estimator(BaseEstimator):
         if isinstance(weights, str):
             given["table"]["weight"] = weights
         elif weights is not None:
-            given["weights"] = np.asarray(weights, np.float32)
+            given["weights"] = self._weights_of(_frames.rows_of(X), weights)
         if isinstance(y, str) and values is None and _frames.rows_of(X) is not None:
             raise _native.UsageError(f"the frame has no column {y!r}, which y names as the label")
         if values is None:  # a stream
@@ -299,10 +300,10 @@ class _Estimator(BaseEstimator):
         labels = self._labels_of(y, first)
         if epochs is None:
             epochs = self._default_epochs(len(labels))
-        return self._train(X if first else self._as_trained(X), labels, self._weights_of(X, sample_weight), epochs, start, keep_state)
+        return self._train(X if first else self._as_trained(X), labels, self._weights_of(X.shape[0], sample_weight), epochs, start, keep_state)
 
-    def _weights_of(self, X, sample_weight):
-        return np.full(X.shape[0], sample_weight, np.float32) if isinstance(sample_weight, numbers.Number) else sample_weight
+    def _weights_of(self, rows, sample_weight):
+        return np.full(rows, sample_weight, np.float32) if rows and isinstance(sample_weight, numbers.Number) else sample_weight
 
     def _default_epochs(self, rows):
         examples = _count(self.batch, 64)  # per step
@@ -320,7 +321,8 @@ class _Estimator(BaseEstimator):
             raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
         if self.lr_schedule in ("cosine", "one-cycle", "plateau"):
             raise ValueError(f"partial_fit does not support lr_schedule={self.lr_schedule!r}: use 'constant', 'step' or 'inverse'")
-        return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=1)
+        same = self.optimizer == getattr(self, "_optimizer", None)
+        return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=1 if same else 2)
 
     def _as_trained(self, X):
         """X as an array or a CSR matrix, whichever the model was trained on."""

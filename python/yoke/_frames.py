@@ -49,10 +49,18 @@ def column(x, name):
 
 def label_name(x, y):
     """A name for the labels y. A column of x with this name is not used as a feature, so it must have the same values as y."""
-    name = str(getattr(y, "name", None) or "label")
-    while (found := column(x, name)) is not None and not np.array_equal(found, np.asarray(y)):
+    name = getattr(y, "name", None)
+    name = str(name) if isinstance(name, (str, int)) else "label"
+    while (found := column(x, name)) is not None and not _are_equal(found, np.asarray(y)):
         name += "_"
     return name
+
+
+def _are_equal(a, b):
+    try:
+        return np.array_equal(a, b)
+    except (TypeError, ValueError):  # pandas.NA
+        return False
 
 
 def stream_of(x):
@@ -153,11 +161,7 @@ class NumpyStream:
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
         return self._pair(b"U", name, len(texts), [None, offsets, np.frombuffer(b"".join(texts) + b"\0", np.uint8)])
 
-    def _categories(self, name, codes, values, valid):
-        values = np.asarray(values)
-        values = values.astype(np.int8) if values.dtype.kind == "b" else values
-        numeric = values.dtype.kind in "iuf"
-        dictionary = self._numbers("", values, None) if numeric else self._texts("", values)
+    def _categories(self, name, codes, dictionary, valid):
         codes = np.ascontiguousarray(codes)
         return self._pair(self.FORMATS[codes.dtype.str[1:]], name, len(codes), [valid, codes], dictionary=dictionary,
                           nulls=0 if valid is None else -1)
@@ -166,7 +170,9 @@ class NumpyStream:
         missing = s.isna().to_numpy()
         valid = np.packbits(~missing, bitorder="little") if missing.any() else None
         if hasattr(s, "cat"):
-            return self._categories(name, s.cat.codes.to_numpy(), s.cat.categories, valid)
+            values = s.cat.categories
+            dictionary = self._column("", values.to_series()) if getattr(values.dtype, "kind", "O") in "biufM" else self._texts("", values)
+            return self._categories(name, s.cat.codes.to_numpy(), dictionary, valid)
         kind = getattr(s.dtype, "kind", "O")
         if kind == "f" and isinstance(s.dtype, np.dtype):
             return self._numbers(name, s.to_numpy(), None)  # NaN is a missing value
@@ -202,7 +208,7 @@ class NumpyStream:
         if types == {datetime.date}:
             return self._numbers(name, np.asarray(values, "datetime64[D]").astype(np.int32)[at], valid, b"tdD")
         if types <= {str, bytes}:
-            return self._categories(name, codes, list(values), valid)
+            return self._categories(name, codes, self._texts("", values), valid)
         from ._native import UsageError
         raise UsageError(f"frame: the column {name!r} has values of different types ({', '.join(sorted(t.__name__ for t in types))}): "
                          "convert it to numbers or strings, or leave it out")

@@ -2,9 +2,11 @@
 import re
 
 # Values that a message may give after an option, besides numbers, 'TEXT', PLACEHOLDER, and words with one of : = /
-_WORDS = {"accuracy", "adagrad", "adam", "adamw", "all", "always", "any", "async", "auc", "auto", "balanced", "channel", "constant",
-          "cosine", "flip", "ftrl", "hinge", "image", "inverse", "local", "logistic", "logreg", "loss", "momentum", "nesterov", "never",
-          "none", "one-cycle", "plateau", "rowwise-adagrad", "sgd", "softmax", "squared", "step", "sync"}
+_WORDS = {"accuracy", "adagrad", "adam", "adamw", "all", "always", "any", "async", "auc", "auto", "balanced", "brier",
+          "calibration_error", "channel", "constant", "cosine", "f1", "flip", "ftrl", "hinge", "image", "inverse", "local",
+          "log_loss", "logistic", "logreg", "loss", "macro_f1", "macro_precision", "macro_recall", "mae", "momentum", "nesterov",
+          "never", "none", "normalized_entropy", "one-cycle", "plateau", "pr_auc", "precision", "r2", "recall", "rmse",
+          "rowwise-adagrad", "sgd", "softmax", "squared", "step", "sync"}
 _WORD = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(_WORDS))})(?![\w-])")
 _VALUE = r"(?: ('[^']*'|[^\s;)]*(?:=\.\.\.|[^\s;,:.)])))?"
 _OTHERS = rf"((?:, {_WORD.pattern})*(?: or {_WORD.pattern})?)"  # other values, as in --optimizer adam or adamw

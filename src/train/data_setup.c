@@ -46,16 +46,19 @@ yk_status yk__schema_keep(yk__trainer *t)
  * report their own errors. */
 static yk_status broadcast_schema(yk__trainer *t, const yk_source *s, yk_key_space *keys)
 {
-    const yk_schema plain = s ? schema_of(s) : (yk_schema){0};
-    uint64_t hashed_into = s ? s->hashed_into : 0;
+    uint64_t hashed_into, bytes;
     yk_text message = {0};
-    yk_text_put(&message, &hashed_into, sizeof hashed_into);
-    char *text = s ? yk_schema_write(&plain) : NULL;
-    if (text)
-        yk_text_put(&message, text, strlen(text) + 1);
-    free(text);
-    uint64_t bytes = message.n;
+    if (s) {
+        const yk_schema plain = schema_of(s);
+        char *text = yk_schema_write(&plain);
+        yk_text_put(&message, &s->hashed_into, sizeof hashed_into);
+        if (text)
+            yk_text_put(&message, text, strlen(text) + 1);
+        free(text);
+    }
+    bytes = message.n;
     char *all = yk_text_take(&message);
+    bytes = all ? bytes : 0;
     yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING);
     yk_status st = yk__broadcast(t, 0, 0, t->cluster.ranks, &all, &bytes, "the schema of the data");
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY);

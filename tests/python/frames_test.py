@@ -168,6 +168,8 @@ def test_pandas_without_pyarrow():
     lists |= {"city": (frame.city.astype(object).where(frame.city.notna(), None).tolist(), None),
               "plan": ((frame.plan.astype(object).tolist(), ["paid", "free"]), None),
               "zip": ((rng.integers(1000, 1010, ROWS).tolist(), list(range(1000, 1010))), None),
+              "flag": ((rng.integers(0, 2, ROWS).astype(bool).tolist(), [False, True]), None),
+              "month": ((np.array(["2024-01-01", "2024-02-01"], "datetime64[s]")[rng.integers(0, 2, ROWS)], None), None),
               "small": (rng.integers(0, 9, ROWS).astype(np.int8), None), "half": (rng.normal(size=ROWS).astype(np.float16), None),
               "nullable": ([None if i % 7 == 0 else i % 5 for i in range(ROWS)], "Int64"),
               "yes": ([None if i % 9 == 0 else i % 2 == 0 for i in range(ROWS)], "boolean"),
@@ -304,6 +306,8 @@ def test_labels():
             assert other.n_features_in_ == features and abs(other.score(given, y) - other.model_.evaluate(given, y)["accuracy"]) < 1e-6
             run = yoke.train("logreg", (given, y), table=table, **{**OPTIONS, "test": (given, y)})
             assert run.model.schema["columns"][6]["role"] == ("label" if features == 6 else "numeric")
+    unknown = X.assign(clicked=pd.array(["a", None] * (ROWS // 2), "string"))
+    assert yoke.LogisticRegression(epochs=1, lr=0.01, table=table).fit(unknown, y, sample_weight=2).n_features_in_ == 7
     three = yoke.SoftmaxRegression(epochs=3, lr=0.01).fit(X, np.digitize(X.price, [-0.5, 0.5]) * 5)
     assert list(three.classes_) == [0, 5, 10] and three.score(X, np.digitize(X.price, [-0.5, 0.5]) * 5) > 0.7
     raises("no column 'click'", lambda: want.fit(frame, "click"))
