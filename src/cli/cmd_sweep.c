@@ -350,13 +350,31 @@ static yk_status find_complete(sweep *s)
 
 /* ---- search = halving ---- */
 
-/* A run with no steps left was trained for longer, by a sweep with other rungs: it starts from scratch. */
+static yk_status save_summary(const yk_sweep_run *r, const char *name, const json_t *summary)
+{
+    char *text = json_dumps(summary, 0);
+    const yk_status st = text ? yk_file_save(r->path, name, "%s\n", text) : YK_ESYSTEM;
+    free(text);
+    return st;
+}
+
+/* A run with no steps left keeps its results if --patience ended it in an earlier rung. If it was trained for longer, by a sweep with
+ * other rungs, it starts from scratch. */
 static yk_status train_rung(sweep *s, size_t i, bool resume)
 {
     yk_sweep_run *r = &s->plan.run[i];
-    const yk_status st = run_one(s, i, resume);
+    json_t *earlier = yk_sweep_run_json(r, "summary.json");
+    yk_status st = run_one(s, i, resume);
     const bool stepped = yk_number_at(r->summary, "steps_per_second") > 0.0;
-    return st || !resume || r->state != YK_SWEEP_DONE || stepped ? st : run_one(s, i, false);
+    if (st || !resume || r->state != YK_SWEEP_DONE || stepped) {
+    } else if (yk_number_at(r->summary, unit_of(r)) > (double)length_of(s, r)) {
+        st = run_one(s, i, false);
+    } else if (earlier && !(yk_number_at(earlier, "interrupted") > 0.0)) { /* it has the rates */
+        yk_sweep_run_take(r, json_incref(earlier));
+        st = save_summary(r, "summary.json", earlier);
+    }
+    json_decref(earlier);
+    return st;
 }
 
 /* Writes the summary of a run at the end of a rung, with the seconds that it took. */
@@ -364,9 +382,7 @@ static yk_status save_rung(const yk_sweep_run *r, const char *name, double secon
 {
     json_t *summary = yk_sweep_run_json(r, "summary.json");
     json_object_set_new(summary, "rung_seconds", json_real(seconds));
-    char *text = json_dumps(summary, 0);
-    const yk_status st = text ? yk_file_save(r->path, name, "%s\n", text) : YK_ESYSTEM;
-    free(text);
+    const yk_status st = save_summary(r, name, summary);
     json_decref(summary);
     return st;
 }
