@@ -388,8 +388,9 @@ assert a == b, (a, b)' "$1"
 	lr = 0.01 0.1 0.3
 	INI
     try sweep v.ini --out halving --no-report
-    expect 0 "run 1 of 3: lr=0.01: accuracy 44.80 %, test loss 2.2463, validation accuracy 0.4652 in"
-    grep -q "accuracy %  validation accuracy  CPU" out
+    expect 0 "run 1 of 3: lr=0.01: accuracy 44.80 %, test loss 2.2463, validation accuracy 46.52 % in"
+    grep -q "accuracy %  validation accuracy %  CPU" out
+    grep -Eq "^0.01 .* 46.52  " out
     grep -qx "best validation accuracy: lr=0.3" out
     python3 - <<'END'
 import json
@@ -408,6 +409,9 @@ assert a["test_loss"] > b["test_loss"] and a["test_accuracy"] < b["test_accuracy
     try sweep v.ini --set monitor=loss --set search=grid --out loss --no-report
     expect 0
     grep -q "  validation loss  " out
+    try sweep v.ini --set search=grid --set lr=0.3 --out one --no-report # the best of one is no news
+    expect 0
+    ! grep "^best" out || return 1
     try sweep v.ini --set monitor='loss accuracy' --dry-run
     expect 2 "search = halving compares runs by their validation data" "from [grid] to [train]"
 }

@@ -130,9 +130,10 @@ static void report_done(const sweep *s, size_t i)
         snprintf(score, sizeof score, "training loss %.4f", yk_number_at(r->summary, "train_loss"));
     if (isfinite(auc))
         snprintf(more, sizeof more, ", AUC %.4f", auc);
+    const bool percent = yk_sweep_in_percent(&s->plan);
     if (s->plan.monitor)
-        snprintf(validation, sizeof validation, ", validation %s %.4f", s->plan.monitor->title,
-                 yk_number_at(r->summary, "best_value"));
+        snprintf(validation, sizeof validation, percent ? ", validation %s %.2f %%" : ", validation %s %.4f",
+                 s->plan.monitor->title, (percent ? 100.0 : 1.0) * yk_number_at(r->summary, "best_value"));
     left_text(s, i + 1, 0.0, left, sizeof left);
     yk_note("run %zu of %zu: %s: %s%s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, validation,
             took(r), left);
