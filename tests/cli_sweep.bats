@@ -390,7 +390,7 @@ assert a == b, (a, b)' "$1"
     try sweep v.ini --out halving --no-report
     expect 0 "run 1 of 3: lr=0.01: accuracy 44.80 %, test loss 2.2463, validation accuracy 46.52 % in"
     grep -q "accuracy %  validation accuracy %  CPU" out
-    grep -Eq "^0.01 .* 46.52  " out
+    grep -Eq "^0.01 .* 54.01  " out
     grep -qx "best validation accuracy: lr=0.3" out
     python3 - <<'END'
 import json
