@@ -224,6 +224,8 @@ END
     try train --model logreg --data d.two.csv --test none --class-weight 0=2 --out numbers
     expect 0 "class weights: 0 2, 1 1"
     same_weights named numbers
+    in_time 60 train --model logreg --data d.two.csv --test none --class-weight balanced --launch 2 --servers 1 --steps 1 --out none
+    expect 0 "class weights: balanced"
     sed '2,$s/^0/z=1/; 2,$s/^1/z/' d.two.csv >names.csv
     try train --model logreg --data 'names.csv?classes=z=1,z' --test none --class-weight z=1=2,z=1 --out none
     expect 0 "class weights: z=1 2, z 1"
