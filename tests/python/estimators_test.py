@@ -131,7 +131,7 @@ def test_weights_equal_repeated_rows():
                               rtol=1e-4), kind
     raises("", lambda: yoke.LinearRegression().fit(X, y, sample_weight=-weight))
     raises("weight 0, so it learned nothing", lambda: yoke.LinearRegression().fit(X, y, sample_weight=0 * weight))
-    raises("all examples have weight 0", lambda: weighted.model_.evaluate(X, labels, 0 * weight))
+    raises("all examples have weight 0", lambda: weighted.model_.evaluate(data, labels, 0 * weight))
     raises("the weights must have shape (60,)", lambda: yoke.LinearRegression().fit(X, y, sample_weight=weight[:3]))
 
 
