@@ -366,11 +366,12 @@ static yk_status train_rung(sweep *s, size_t i, bool resume)
     yk_sweep_run *r = &s->plan.run[i];
     json_t *earlier = yk_sweep_run_json(r, "summary.json");
     yk_status st = run_one(s, i, resume);
-    const bool stepped = yk_number_at(r->summary, "steps_per_second") > 0.0;
-    if (st || !resume || r->state != YK_SWEEP_DONE || stepped) {
-    } else if (yk_number_at(r->summary, unit_of(r)) > (double)length_of(s, r)) {
+    const bool same =
+        !st && resume && r->state == YK_SWEEP_DONE && !(yk_number_at(r->summary, "steps_per_second") > 0.0);
+    const char *state = yk_string_at(earlier, "state");
+    if (same && yk_number_at(r->summary, unit_of(r)) > (double)length_of(s, r)) {
         st = run_one(s, i, false);
-    } else if (earlier && !(yk_number_at(earlier, "interrupted") > 0.0)) { /* it has the rates */
+    } else if (same && state && !strcmp(state, "done")) { /* it has the rates */
         yk_sweep_run_take(r, json_incref(earlier));
         st = save_summary(r, "summary.json", earlier);
     }
