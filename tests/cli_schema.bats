@@ -305,6 +305,13 @@ END
     try predict --checkpoint many --data csv:day1.csv --csv
     expect 0
     [[ "$(head -n 1 out)" = probability_0,probability_1,*,probability_23,class ]]
+    try predict --checkpoint many --data csv:day1.csv --with probability_1
+    expect 2 "--id or --with probability_1: the predictions would have two columns of this name"
+    printf 'y,a\n"p""q",1\nr,2\ns,3\n' >names.csv
+    "$YOKE" train --model softmax --data 'csv:names.csv?classes=p"q,r,s' --out names --quiet --test none >/dev/null
+    try predict --checkpoint names --data csv:names.csv --csv
+    expect 0
+    [ "$(head -n 1 out)" = '"probability_p""q",probability_r,probability_s,class' ]
     try predict --checkpoint many --data csv:day1.csv --threshold 0.5
     expect 2 "--threshold is for models with two classes and one output"
     try predict --checkpoint many --data synth:digits --id a

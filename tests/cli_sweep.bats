@@ -357,13 +357,17 @@ assert a == b, (a, b)' "$1"
     done
     # runs that diverged or ended by --patience are not trained again, nor is the time of earlier rungs available again
     sed -i 's/^lr = .*/lr = 0.3 1e9/' halving.ini
-    set -- halving.ini --set eval-every=5 --set validation=0.2 --set patience=1 --set min-delta=9 --set seconds=1000 --out early --no-report
-    try sweep "$@"
-    expect 0 "run 1 of 2: lr=0.3: " "run 2 of 2: lr=1e9 failed: exit status 1: training diverged"
-    try sweep "$@"
-    expect 0
-    ! grep "^run . of 2" err || return 1
-    sed -i 's/"rung_seconds": [^,}]*/"rung_seconds": 2000/' early/lr-0.3/rung-40-steps.json
+    for every in 20 5; do # at the last evaluation of a rung; earlier
+        set -- halving.ini --set eval-every=$every --set validation=0.2 --set patience=1 --set min-delta=9 --set seconds=1000 --out early-$every --no-report
+        try sweep "$@"
+        expect 0 "run 1 of 2: lr=0.3: " "run 2 of 2: lr=1e9 failed: exit status 1: training diverged"
+        mv out first
+        try sweep "$@"
+        expect 0
+        ! grep "^run . of 2" err || return 1
+        diff first out
+    done
+    sed -i 's/"rung_seconds": [^,}]*/"rung_seconds": 2000/' early-5/lr-0.3/rung-40-steps.json
     try sweep "$@"
     expect 0 "the time limit was reached"
     try sweep halving.ini --set seconds=1000 --out three --dry-run
@@ -384,8 +388,9 @@ assert a == b, (a, b)' "$1"
 	lr = 0.01 0.1 0.3
 	INI
     try sweep v.ini --out halving --no-report
-    expect 0 "run 1 of 3: lr=0.01: accuracy 44.80 %, test loss 2.2463, validation accuracy 0.4652 in"
-    grep -q "accuracy %  validation accuracy  CPU" out
+    expect 0 "run 1 of 3: lr=0.01: accuracy 44.80 %, test loss 2.2463, validation accuracy 46.52 % in"
+    grep -q "accuracy %  validation accuracy %  CPU" out
+    grep -Eq "^0.01 .* 54.01  " out
     grep -qx "best validation accuracy: lr=0.3" out
     python3 - <<'END'
 import json
@@ -404,6 +409,9 @@ assert a["test_loss"] > b["test_loss"] and a["test_accuracy"] < b["test_accuracy
     try sweep v.ini --set monitor=loss --set search=grid --out loss --no-report
     expect 0
     grep -q "  validation loss  " out
+    try sweep v.ini --set search=grid --set lr=0.3 --out one --no-report # the best of one is no news
+    expect 0
+    ! grep "^best" out || return 1
     try sweep v.ini --set monitor='loss accuracy' --dry-run
     expect 2 "search = halving compares runs by their validation data" "from [grid] to [train]"
 }

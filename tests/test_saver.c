@@ -4,15 +4,17 @@
 
 #include "base/fs.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
 #define CLICKS "model=logreg data=synth:ctr?features=20000&examples=4000 test=none batch=10 eval-every=10 "
 
-static atomic_ullong step;       /* of training, every 10 steps */
-static atomic_bool waited;       /* a sync after step 90 has waited for training */
-static atomic_bool overtaken;    /* and training continued */
-static bool disk_waits, is_full; /* what happens to a sync after step 90 */
+static atomic_ullong step;                        /* of training, every 10 steps */
+static atomic_bool waited;                        /* a sync after step 90 has waited for training */
+static atomic_bool overtaken;                     /* and training continued */
+static bool disk_waits;                           /* at a sync after step 90 */
+static unsigned long long full_from = ULLONG_MAX; /* from this step on, a sync fails */
 
 static bool on_metrics(void *context, const yoke_metrics *m)
 {
@@ -25,7 +27,7 @@ static bool on_metrics(void *context, const yoke_metrics *m)
 static int slow_sync(int fd)
 {
     const unsigned long long began = atomic_load(&step);
-    if (is_full && began >= 90) {
+    if (began >= full_from) {
         errno = ENOSPC;
         return -1;
     }
@@ -115,7 +117,7 @@ static void a_failure_is_reported(void **state)
 {
     (void)state;
     yk_result r;
-    is_full = true;
+    full_from = 90;
     for (int workers = 1; workers <= 2; workers++) {
         char options[512];
         snprintf(options, sizeof options, CLICKS "epochs=100000 checkpoint-every=1000 workers=%d out=run",
@@ -125,7 +127,7 @@ static void a_failure_is_reported(void **state)
         yk_result_fini(&r);
         remove_run("out=run");
     }
-    is_full = false;
+    full_from = ULLONG_MAX;
 }
 
 /* A model that a better one replaces soon is not written, but the best one is before a checkpoint that refers to it. */
@@ -148,6 +150,14 @@ static void the_best_model_is_written_when_it_is_needed(void **state)
     remove_run("out=run");
     assert_int_equal(train_on(CLICKS "validation=0.1 lr=30 epochs=50 workers=1 out=run", &r), YK_EDIVERGED);
     assert_string_equal(written, " step-10"); /* at the end of a failed run, too */
+    yk_result_fini(&r);
+    remove_run("out=run");
+    full_from = 10;
+    assert_int_equal(train_on(CLICKS "validation=0.1 lr=30 epochs=50 workers=1 out=run", &r), YK_EDIVERGED);
+    full_from = ULLONG_MAX;
+    char text[1 << 12];
+    assert_true(yk_file_text(text, sizeof text, "%s", in_directory("stderr")));
+    assert_non_null(strstr(text, "warning: cannot write the best model: "));
     yk_result_fini(&r);
     remove_run("out=run");
 }

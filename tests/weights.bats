@@ -88,6 +88,17 @@ wide="--epochs 6 $same"
     try train --model logreg --seed 1 --json --quiet --data 'w.two.svm?weight=1' --batch 1 --epochs 2 --lr 0.1 --workers 1 --lr-schedule step --out single
     expect 0
     same_weights burst single
+    # without any weight, nothing is learned; a worker may have none
+    sed 's/:[0-9]* /:0 /' w.two.svm >zero.svm
+    for way in "--batch 1" "--features 5 --stream always" "--workers 2 --mode async" "--launch 3 --servers 1"; do
+        in_time 60 train --model logreg --data 'zero.svm?weight=1' --epochs 2 $way --out none
+        expect 3 "zero.svm?weight=1: all examples that the run used have weight 0, so it learned nothing: use other weights, or none"
+    done
+    sed '2s/:0 /:1 /' zero.svm >one.svm
+    in_time 60 train --model logreg --data 'one.svm?weight=1' --no-shuffle --batch 1 --steps 1 --launch 2 --servers 0 --out none
+    expect 0
+    try eval --checkpoint memory --data 'zero.svm?weight=1'
+    expect 3 "zero.svm?weight=1: all examples have weight 0: use other weights, or none"
     sed -i '7s/:[0-9]* /:-1 /' w.two.svm
     try train --model logreg --data 'w.two.svm?weight=1' --out bad
     expect 3 "record 7" "is not LABEL:WEIGHT with a weight of at least 0"
@@ -213,6 +224,8 @@ END
     try train --model logreg --data d.two.csv --test none --class-weight 0=2 --out numbers
     expect 0 "class weights: 0 2, 1 1"
     same_weights named numbers
+    in_time 60 train --model logreg --data d.two.csv --test none --class-weight balanced --launch 2 --servers 1 --steps 1 --out none
+    expect 0 "class weights: balanced"
     sed '2,$s/^0/z=1/; 2,$s/^1/z/' d.two.csv >names.csv
     try train --model logreg --data 'names.csv?classes=z=1,z' --test none --class-weight z=1=2,z=1 --out none
     expect 0 "class weights: z=1 2, z 1"

@@ -419,8 +419,6 @@ class Data:
         self.targets = _as_floats("labels", labels, self.rows) if numbers else None
         self.labels = None if labels is None or numbers else _as_labels(labels)
         self.weights = _as_floats("weights", weights, self.rows)
-        if self.weights is not None and self.rows and not self.weights.any():
-            raise UsageError("all weights are zero: at least one row needs a weight above 0")
 
     def _from_frame(self, x, labels, table, label, class_names, classes, weights, numbers):
         self.rows = _frames.rows_of(x)

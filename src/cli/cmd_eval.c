@@ -44,10 +44,12 @@ static int print_torch(const arguments *a, const yoke_model *model, const yoke_d
 
 /* ---- predict ---- */
 
+enum { MAX_NAME = 4096 };
+
 typedef struct output {
     const yoke_model *model;
     void (*add)(struct output *o, const yoke_predictions *block, size_t i); /* a line */
-    char columns[4096];                                                     /* separated by commas */
+    char columns[MAX_NAME];                                                 /* separated by commas */
     double threshold; /* one output: class 1 from this value on */
     bool raw, regression;
     yk_file *file; /* NULL: stdout */
@@ -104,38 +106,26 @@ static void add_field(output *o, const char *s, const char *after)
     yk_text_add(&o->text, after);
 }
 
+/* Copies the first name of a list; returns the rest. */
+static const char *take_name(const char *list, char name[static MAX_NAME])
+{
+    const size_t n = strcspn(list, ",");
+    snprintf(name, MAX_NAME, "%.*s", (int)n, list);
+    return list + n + (list[n] != 0);
+}
+
 /* Its name, or its number. */
-static void add_class_name(output *o, size_t c, const char *after)
+static const char *class_name(const output *o, size_t c, char number[static 24])
 {
     const char *name = yoke_model_class(o->model, c);
-    if (name)
-        add_field(o, name, after);
-    else
-        yk_text_print(&o->text, "%zu%s", c, after);
-}
-
-/* The names of the columns that are outputs. */
-static void add_outputs(output *o, size_t outputs)
-{
-    const char *const what = o->raw ? "score" : "probability";
-    if (!o->regression && outputs == 1)
-        yk_text_print(&o->text, "%s,", what);
-    for (size_t c = 0; !o->regression && outputs > 1 && c < outputs; c++) {
-        yk_text_print(&o->text, "%s_", what);
-        add_class_name(o, c, ",");
-    }
-    yk_text_add(&o->text, o->regression ? "prediction\n" : "class\n");
-}
-
-static void add_header(output *o, const yoke_predictions *block)
-{
-    yk_text_print(&o->text, "%s%s%s", o->columns, *o->columns ? "," : "", block->file ? "file," : "");
-    add_outputs(o, block->outputs);
+    snprintf(number, 24, "%zu", c);
+    return name ? name : number;
 }
 
 static void add_fields(output *o, const yoke_predictions *block, size_t i)
 {
     const float *p = block->probability + i * block->outputs;
+    char number[24];
     for (size_t k = 0; k < block->columns; k++)
         add_field(o, block->column[i * block->columns + k], ",");
     if (block->file)
@@ -143,7 +133,7 @@ static void add_fields(output *o, const yoke_predictions *block, size_t i)
     for (size_t c = 0; c < block->outputs; c++)
         yk_text_print(&o->text, o->regression ? "%.7g\n" : "%.7g,", (double)p[c]);
     if (!o->regression)
-        add_class_name(o, class_of(o, p, block->outputs), "\n");
+        add_field(o, class_name(o, class_of(o, p, block->outputs), number), "\n");
 }
 
 static void add_classes(const output *o, yk_json *j, const float *p, size_t outputs)
@@ -164,11 +154,11 @@ static void add_object(output *o, const yoke_predictions *block, size_t i)
 {
     const float *p = block->probability + i * block->outputs;
     yk_json j = {.digits = 7};
-    char name[256];
+    char name[MAX_NAME];
     yk_json_object(&j, NULL);
-    const char *at = o->columns;
-    for (size_t k = 0; k < block->columns; k++, at += strcspn(at, ","), at += *at == ',') {
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+    const char *rest = o->columns;
+    for (size_t k = 0; k < block->columns; k++) {
+        rest = take_name(rest, name);
         yk_json_text(&j, name, block->column[i * block->columns + k]);
     }
     if (o->regression)
@@ -186,38 +176,55 @@ static void add_object(output *o, const yoke_predictions *block, size_t i)
     free(line);
 }
 
-/* How often a name occurs in a list. */
-static size_t count_name(const char *list, const char *name, size_t n)
+/* The name of column k of the outputs; false: there are no more. */
+static bool get_output_name(const output *o, size_t k, char name[static MAX_NAME])
 {
-    size_t count = 0;
-    for (const char *at = list; *at; at += strcspn(at, ",\n"), at += *at != 0)
-        count += strcspn(at, ",\n") == n && !memcmp(at, name, n);
-    return count;
+    const bool object = o->add == add_object;
+    const char *const what = o->raw ? "score" : "probability";
+    const size_t last = o->regression ? 0 : object ? 1 : yoke_model_outputs(o->model);
+    char number[24];
+    if (k > last)
+        return false;
+    if (k == last)
+        snprintf(name, MAX_NAME, o->regression ? "prediction" : "class");
+    else if (object)
+        snprintf(name, MAX_NAME, o->raw ? "scores" : "probabilities");
+    else
+        snprintf(name, MAX_NAME, last > 1 ? "%s_%s" : "%s", what, class_name(o, k, number));
+    return true;
+}
+
+static void add_header(output *o, const yoke_predictions *block)
+{
+    char name[MAX_NAME];
+    yk_text_print(&o->text, "%s%s%s", o->columns, *o->columns ? "," : "", block->file ? "file," : "");
+    for (size_t k = 0; get_output_name(o, k, name); k++) {
+        yk_text_add(&o->text, k ? "," : "");
+        add_field(o, name, "");
+    }
+    yk_text_add(&o->text, "\n");
 }
 
 /* A column of --id or --with must not have the name of an output. In a JSON object, all names must differ. */
 static yk_status check_columns(const output *o)
 {
-    const bool object = o->add == add_object;
-    output names = {.model = o->model, .raw = o->raw, .regression = o->regression};
-    if (object)
-        yk_text_print(&names.text, "%s,%s", o->columns,
-                      o->regression ? ""
-                      : o->raw      ? "scores,"
-                                    : "probabilities,");
-    add_outputs(&names, object ? 0 : yoke_model_outputs(o->model));
-    yk_status st = names.text.status;
-    for (const char *at = o->columns; *at && !st; at += strcspn(at, ","), at += *at != 0) {
-        const size_t n = strcspn(at, ",");
-        if (count_name(names.text.s, at, n) > object)
-            st = yk_fail(
-                YK_EUSAGE,
-                "--id or --with %.*s: the predictions would have two columns of this name: specify the "
-                "column by its number, which then replaces the name",
-                (int)n, at);
+    char name[MAX_NAME], other[MAX_NAME];
+    bool twice = false;
+    for (const char *rest = o->columns; *rest && !twice;) {
+        rest = take_name(rest, name);
+        for (size_t k = 0; !twice && get_output_name(o, k, other); k++)
+            twice = !strcmp(name, other);
+        for (const char *later = rest; o->add == add_object && *later && !twice;) {
+            later = take_name(later, other);
+            twice = !strcmp(name, other);
+        }
     }
-    yk_text_fini(&names.text);
-    return st;
+    return !twice ? YK_OK
+                  : yk_fail(
+                        YK_EUSAGE,
+                        "--id or --with %s: the predictions would have two columns of this name: specify the "
+                        "column by its number, which then replaces the name",
+                        name);
 }
 
 /* Whether a file is one of those that `data` reads. */

@@ -130,9 +130,10 @@ static void report_done(const sweep *s, size_t i)
         snprintf(score, sizeof score, "training loss %.4f", yk_number_at(r->summary, "train_loss"));
     if (isfinite(auc))
         snprintf(more, sizeof more, ", AUC %.4f", auc);
+    const bool percent = yk_sweep_in_percent(&s->plan);
     if (s->plan.monitor)
-        snprintf(validation, sizeof validation, ", validation %s %.4f", s->plan.monitor->title,
-                 yk_number_at(r->summary, "best_value"));
+        snprintf(validation, sizeof validation, percent ? ", validation %s %.2f %%" : ", validation %s %.4f",
+                 s->plan.monitor->title, (percent ? 100.0 : 1.0) * yk_number_at(r->summary, "best_value"));
     left_text(s, i + 1, 0.0, left, sizeof left);
     yk_note("run %zu of %zu: %s: %s%s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, validation,
             took(r), left);
@@ -350,13 +351,32 @@ static yk_status find_complete(sweep *s)
 
 /* ---- search = halving ---- */
 
-/* A run with no steps left was trained for longer, by a sweep with other rungs: it starts from scratch. */
+static yk_status save_summary(const yk_sweep_run *r, const char *name, const json_t *summary)
+{
+    char *text = json_dumps(summary, 0);
+    const yk_status st = text ? yk_file_save(r->path, name, "%s\n", text) : YK_ESYSTEM;
+    free(text);
+    return st;
+}
+
+/* A run with no steps left keeps its results if --patience ended it in an earlier rung. If it was trained for longer, by a sweep with
+ * other rungs, it starts from scratch. */
 static yk_status train_rung(sweep *s, size_t i, bool resume)
 {
     yk_sweep_run *r = &s->plan.run[i];
-    const yk_status st = run_one(s, i, resume);
-    const bool stepped = yk_number_at(r->summary, "steps_per_second") > 0.0;
-    return st || !resume || r->state != YK_SWEEP_DONE || stepped ? st : run_one(s, i, false);
+    json_t *earlier = yk_sweep_run_json(r, "summary.json");
+    yk_status st = run_one(s, i, resume);
+    const bool same =
+        !st && resume && r->state == YK_SWEEP_DONE && !(yk_number_at(r->summary, "steps_per_second") > 0.0);
+    const char *state = yk_string_at(earlier, "state");
+    if (same && yk_number_at(r->summary, unit_of(r)) > (double)length_of(s, r)) {
+        st = run_one(s, i, false);
+    } else if (same && state && !strcmp(state, "done")) { /* it has the rates */
+        yk_sweep_run_take(r, json_incref(earlier));
+        st = save_summary(r, "summary.json", earlier);
+    }
+    json_decref(earlier);
+    return st;
 }
 
 /* Writes the summary of a run at the end of a rung, with the seconds that it took. */
@@ -364,9 +384,7 @@ static yk_status save_rung(const yk_sweep_run *r, const char *name, double secon
 {
     json_t *summary = yk_sweep_run_json(r, "summary.json");
     json_object_set_new(summary, "rung_seconds", json_real(seconds));
-    char *text = json_dumps(summary, 0);
-    const yk_status st = text ? yk_file_save(r->path, name, "%s\n", text) : YK_ESYSTEM;
-    free(text);
+    const yk_status st = save_summary(r, name, summary);
     json_decref(summary);
     return st;
 }

@@ -38,7 +38,8 @@ static double memory_of(const yk_sweep_run *r)
 
 static const char best_value[] = "best_value"; /* on the validation set: its heading names the metric */
 
-enum { RATE = -1 }; /* as digits: "12 k", "1.23 M" */
+enum { RATE = -1 };    /* as digits: "12 k", "1.23 M" */
+enum { ACCURACY = 6 }; /* its position below */
 
 static const struct {
     const char *name, *heading;          /* in files; in the printed table, NULL: not shown */
@@ -53,7 +54,7 @@ static const struct {
     {"examples_per_second", "examples/s", 1.0, RATE},
     {"train_loss"},
     {"test_loss", "test loss", 1.0, 4, 4, true},
-    {"test_accuracy", "accuracy %", 100.0, 2, 2, true},
+    [ACCURACY] = {"test_accuracy", "accuracy %", 100.0, 2, 2, true},
     {"majority_accuracy"},
     {"test_auc", "AUC", 1.0, 4, 4, true},
     {best_value, "monitored value", 1.0, 4, 4, true},
@@ -63,6 +64,11 @@ static const struct {
 };
 
 enum { MEASURES = sizeof measures / sizeof *measures };
+
+bool yk_sweep_in_percent(const yk_sweep_plan *p)
+{
+    return p->monitor && !strcmp(p->monitor->name, "accuracy");
+}
 
 static double measure(const yk_sweep_run *r, size_t m)
 {
@@ -109,9 +115,10 @@ static void count_runs(const yk_sweep_plan *p, size_t first, size_t step, size_t
 
 enum { CELL = 48, WIDEST_VALUE = 28 };
 
-static void put_moments(yk_table *t, const yk_moments *of, size_t m)
+static void put_moments(const yk_sweep_plan *p, yk_table *t, const yk_moments *of, size_t m)
 {
     char cell[CELL] = "";
+    m = measures[m].name == best_value && yk_sweep_in_percent(p) ? ACCURACY : m;
     const double x = of->mean * measures[m].factor, spread = yk_moments_deviation(of, 2) * measures[m].factor;
     const bool rate = measures[m].digits == RATE;
     const int digits = rate ? 0 : x < 10.0 ? measures[m].small_digits : measures[m].digits;
@@ -154,7 +161,7 @@ static void put_point_row(const yk_sweep_plan *p, size_t i, yk_table *t)
     for (size_t m = 0; m < MEASURES; m++)
         if (measures[m].heading) {
             const yk_moments x = moments_of(p, i, m);
-            put_moments(t, &x, m);
+            put_moments(p, t, &x, m);
         }
     put_bottleneck(p, i, t);
 }
@@ -162,15 +169,16 @@ static void put_point_row(const yk_sweep_plan *p, size_t i, yk_table *t)
 /* By validation data; with search = halving, of those that were trained longest. */
 static void print_best(const yk_sweep_plan *p, FILE *f)
 {
-    size_t best = 0;
+    size_t best = 0, results = 0;
     double least = (double)INFINITY;
     for (size_t i = 0; p->monitor && i < p->npoints; i++) {
         const double loss = yk_sweep_point_loss(p, i);
         const int more = p->run[i].rung - p->run[best].rung;
+        results += isfinite(loss) != 0;
         if (isfinite(loss) && (!isfinite(least) || more > 0 || (!more && loss < least)))
             best = i, least = loss;
     }
-    if (isfinite(least)) {
+    if (results > 1 && p->nshown) {
         fprintf(f, "best validation %s:", p->monitor->title);
         for (size_t k = 0; k < p->nshown; k++)
             fprintf(f, " %s=%s", p->shown[k], p->run[best].shown[k]);
@@ -192,7 +200,8 @@ yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f)
         if (measures[m].heading) {
             yk_column column = {""};
             if (measures[m].name == best_value && p->monitor)
-                snprintf(column.title, sizeof column.title, "validation %s", p->monitor->title);
+                snprintf(column.title, sizeof column.title, "validation %s%s", p->monitor->title,
+                         yk_sweep_in_percent(p) ? " %" : "");
             else
                 snprintf(column.title, sizeof column.title, "%s", measures[m].heading);
             yk_table_column(&t, &column);

@@ -27,6 +27,9 @@
  * the sum over its runs, negated if higher is better. Infinity: a run has failed or has no result. */
 double yk_sweep_point_loss(const yk_sweep_plan *p, size_t point);
 
+/* Whether the monitored value is printed in percent, as other accuracies are. */
+bool yk_sweep_in_percent(const yk_sweep_plan *p);
+
 yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f);
 
 /* sweep.json, on one line or indented; the caller frees it. NULL: out of memory. */

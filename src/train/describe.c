@@ -92,7 +92,7 @@ static void print_data(const yk__trainer *t)
                 d->fields, d->source->by_position ? "" : " (?fields=one puts all in one field)");
 }
 
-/* --class-weight, as it is used. */
+/* --class-weight, as it is used. A server knows only the option. */
 static void print_class_weights(const yk__trainer *t)
 {
     enum { SHOWN = 10 };
@@ -106,8 +106,9 @@ static void print_class_weights(const yk__trainer *t)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s %.4g", c ? ", " : "",
                               names && c < names->n ? names->name[c] : number, (double)t->class_weight[c]);
     }
-    if (classes)
-        yk_note("class weights: %s%s", text, classes > SHOWN ? ", ..." : "");
+    if (t->config->class_weight)
+        yk_note("class weights: %s%s", classes ? text : t->config->class_weight,
+                classes > SHOWN ? ", ..." : "");
 }
 
 /* Groups whose gradients are applied immediately, while all workers take the same steps. */

@@ -145,6 +145,27 @@ static yk_status make_metrics(yk__trainer *t)
     return t->result->metrics_json ? YK_OK : YK_ESYSTEM;
 }
 
+/* Whether this run learned something, as far as is known: without its weights, an example has no gradient. */
+static yk_status check_examples(const yk__trainer *t)
+{
+    const yk_result *r = t->result;
+    yk_phases_sample own;
+    if (r->interrupted)
+        return YK_OK;
+    if (!r->examples)
+        return yk_fail(YK_EDATA, "%s: no examples", t->config->data);
+    yk_phases_read_all(t->phases, t->local_workers, &own);
+    double weight = own.weight;
+    for (int i = 0; i < r->observation.nprocesses; i++)
+        weight += r->observation.process[i].phases.weight;
+    return weight > 0.0 || r->resumed_from || r->lost
+               ? YK_OK
+               : yk_fail(YK_EDATA,
+                         "%s: all examples that the run used have weight 0, so it learned nothing: use other "
+                         "weights, or none",
+                         t->config->data);
+}
+
 /* The results of all ranks, on the chief. */
 static yk_status conclude(yk__trainer *t)
 {
@@ -155,8 +176,8 @@ static yk_status conclude(yk__trainer *t)
         st = yk__profile_collect(t);
         if (!st)
             st = make_metrics(t);
-        if (!st && r->examples == 0 && !r->interrupted)
-            st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
+        if (!st)
+            st = check_examples(t);
     }
     if (!st)
         st = yk_observer_conclude(t->observer, t->cluster.rank_lost, &r->observation);

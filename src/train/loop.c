@@ -51,6 +51,7 @@ static yk_status gradient(yk__loop *w, const yk_view *view, yk_batch *batch, yk_
     if (out->status)
         return out->status;
     yk__add_weights(batch, out);
+    yk_phases_weigh(w->state->phases, (double)batch->n + out->extra_weight);
     if (!(out->loss <= yk__max_loss(t) * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             w->store->ops->steps(w->store, w->me));
@@ -118,6 +119,7 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
     w->store->burst->begin(w->store, w->me, &view, &lr);
     batch.class_weight = t->class_weight;
+    yk_phases_weigh(state->phases, yk_batch_total(&batch));
     take_steps(w, &view, &batch, lr, loss);
     *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .action = w->action};
     out->over = batch.n == 0;

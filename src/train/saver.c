@@ -5,8 +5,9 @@
  * the optimizer. It is allocated for the first checkpoint before the end. If the memory is not available, and at the end of
  * a run, the store itself is written while the workers wait.
  *
- * The best model so far may be replaced soon. It is copied, and written 10 s after the last checkpoint of this kind, before the next
- * later checkpoint, which refers to it, or at the end, even if the run fails.
+ * The best model so far may be replaced soon. It is copied, and written at a barrier at least 10 s after the last copy began to be
+ * written, before the next later checkpoint, which refers to it, or at the end, even if the run fails. A chief that is a server writes
+ * each best model in the background, without this file's copy (chief.c).
  *
  * A failed write ends the run with its error: at the next step of worker 0 (yk__saver_failed), or in yk__saver_finish().
  *
@@ -110,15 +111,22 @@ static yk_status start(yk__trainer *t)
     return yk__background_start(&t->saver.thread, write_copy, t, "the thread that writes checkpoints");
 }
 
-/* Waits for the thread. */
 static yk_status join(yk__saver *s, yk_status so_far)
 {
-    const yk_status st = yk__background_join(&s->thread, so_far);
-    if (!s->pending) {
-        yk_free(s->at.cursor);
-        s->at.cursor = NULL;
-    }
-    return st;
+    return yk__background_join(&s->thread, so_far);
+}
+
+static void drop(yk__saver *s)
+{
+    yk_free(s->at.cursor);
+    s->at.cursor = NULL;
+    s->pending = false;
+}
+
+/* Whether checkpoint p refers to the copy, which is not written yet. */
+static bool is_needed(const yk__saver *s, const yk_progress_state *p)
+{
+    return s->pending && s->at.step == p->best.step && s->at.step != p->step;
 }
 
 static bool is_recent(const yk__trainer *t)
@@ -132,10 +140,9 @@ yk_status yk__save_async(yk__trainer *t, const yk_progress_state *p, bool best)
     const double began = yk_now();
     yk_checkpoint_arrays from;
     yk_status st = join(s, YK_OK);
-    if (!st && s->pending && s->at.step == p->best.step && s->at.step != p->step)
+    if (!st && is_needed(s, p))
         st = join(s, start(t));
-    s->pending = false;
-    st = join(s, st);
+    drop(s);
     s->at = *p;
     if (st)
         return st;
@@ -162,6 +169,8 @@ yk_status yk__saver_finish(yk__trainer *t, yk_status so_far)
     yk__saved_error error;
     yk__error_save(&error, join(&t->saver, so_far));
     const yk_status st = t->saver.pending ? join(&t->saver, start(t)) : YK_OK;
+    if (st && error.st)
+        yk_warn("cannot write the best model: %s", yk_error());
     return error.st ? yk__error_raise(&error) : st;
 }
 

@@ -307,6 +307,7 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
     out->steps = get(&p->steps);
     out->examples = get(&p->examples);
     out->loss = atomic_load_explicit(&p->loss, memory_order_relaxed);
+    out->weight = atomic_load_explicit(&p->weight, memory_order_relaxed);
     out->barriers = get(&p->barriers);
     out->last = get(&p->last);
     if (out->timed) {
@@ -333,6 +334,7 @@ void yk_phases_read_all(const yk_phases *p, int workers, yk_phases_sample *out)
         out->steps += one.steps;
         out->examples += one.examples;
         out->loss += one.loss;
+        out->weight += one.weight;
         out->timed += one.timed;
         out->step_mean += one.step_mean / workers;
         out->step_deviation += one.step_deviation / workers;

@@ -84,7 +84,7 @@ typedef struct {
     atomic_int open; /* the current phase, or YK__PHASE_MANY, YK__PHASE_ENDED */
     atomic_uint_fast64_t ns[YK_PHASES];
     atomic_uint_fast64_t steps, examples;
-    _Atomic double loss;                  /* sum over the examples */
+    _Atomic double loss, weight;          /* sums over the examples */
     atomic_uint_fast64_t timed, timed_ns; /* steps in detail */
     _Atomic double timed_squares;         /* sum of ns^2 */
     atomic_uint_fast64_t barriers, last;  /* barriers, and how often this worker came last */
@@ -95,7 +95,7 @@ typedef struct {
     double seconds; /* wall time since begin: the sum of all phases */
     double phase[YK_PHASES];
     uint64_t steps, examples;
-    double loss;                      /* sum over the examples */
+    double loss, weight;              /* sums over the examples */
     uint64_t timed;                   /* timed steps */
     double step_mean, step_deviation; /* seconds, of the timed steps */
     uint64_t barriers, last;
@@ -155,6 +155,18 @@ static inline void yk__phases_add(atomic_uint_fast64_t *to, uint64_t n)
     atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
+static inline void yk__phases_add_real(_Atomic double *to, double x)
+{
+    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + x, memory_order_relaxed);
+}
+
+/* Adds the weights of examples, whose sum this is. */
+static inline void yk_phases_weigh(yk_phases *p, double sum)
+{
+    if (p)
+        yk__phases_add_real(&p->weight, sum);
+}
+
 /* Adds what was done since the last call; loss: the sum over the examples. */
 static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t examples, double loss)
 {
@@ -162,8 +174,7 @@ static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t example
         return;
     yk__phases_add(&p->steps, steps);
     yk__phases_add(&p->examples, examples);
-    atomic_store_explicit(&p->loss, atomic_load_explicit(&p->loss, memory_order_relaxed) + loss,
-                          memory_order_relaxed);
+    yk__phases_add_real(&p->loss, loss);
 }
 
 /* Counts a barrier, and whether this worker arrived last. */
