@@ -128,7 +128,7 @@ static yk_status match_positions(yk_tabular *t)
         return yk_fail(
             YK_EDATA,
             "%s: the columns have names, but the model was trained on data without a header: train it on "
-            "data with one",
+            "data that has a header",
             t->source->spec);
     if (s->header != m->header && !yk_spec_text(&t->source->parsed, "header"))
         return yk_fail(YK_EDATA,
@@ -145,48 +145,30 @@ static yk_status match_positions(yk_tabular *t)
 
 /* ---- types */
 
-/* 'd': days since 1970, 's': seconds since 1970, 't': text, 'n': numbers; 0: not known, or any of them. */
-static char kind_of(const char *type)
-{
-    static const char *const any[] = {"", "empty", "null", "dictionary", NULL};
-    static const char *const texts[] = {"text", "string", "binary",     "ENUM",
-                                        "JSON", "BSON",   "BYTE_ARRAY", NULL};
-    for (size_t i = 0; any[i]; i++)
-        if (!strcmp(type, any[i]))
-            return 0;
-    for (size_t i = 0; texts[i]; i++)
-        if (!strcasecmp(type, texts[i]))
-            return 't';
-    const char time = yk__time_kind(type);
-    return time ? time : 'n';
-}
-
 bool yk__time_differs(const char *type, const char *other)
 {
-    const char a = kind_of(type), b = kind_of(other);
+    const char a = yk__type_kind(type), b = yk__type_kind(other);
     return a && b && a != b && (a == 's' || a == 'd' || b == 's' || b == 'd');
 }
 
-/* *unlike_out: a category is a number here, but was a text. */
+/* *unlike_out: a category is a number here, but was a text. A text is a date if it is written as one. */
 static yk_status compare_type(const yk_tabular *t, size_t i, const char *name, bool *unlike_out)
 {
     const yk_schema_column *c = t->column[i];
-    const char *type = t->own->column[i].type, here = kind_of(type), there = kind_of(c->type);
-    const bool category = c->role == YK_COLUMN_CATEGORICAL, time = yk__time_differs(type, c->type),
-               text = here == 't' || (category && there == 't'), /* such as 2024-02-29 */
-        numbers =
-            !category && (!strcmp(type, "number") || !strcmp(c->type, "number")); /* CSV: days, perhaps */
-    *unlike_out = category && here == 'n' && there == 't' && strncasecmp(type, "bool", 4);
-    if (time && !text && !numbers)
+    const char *type = t->own->column[i].type, here = yk__type_kind(type), there = yk__type_kind(c->type);
+    const bool category = c->role == YK_COLUMN_CATEGORICAL;
+    *unlike_out = category && here == 'n' && there == 't';
+    if (!yk__time_differs(type, c->type) || here == 't' || (category && there == 't'))
+        return YK_OK;
+    if (category || (strcmp(type, "number") && strcmp(c->type, "number")))
         return yk_fail(YK_EDATA,
                        "%s: %s has the type %s here, but %s in the training data, and their numbers mean "
                        "different things: convert the column",
                        t->source->spec, name, type, c->type);
-    if (time && numbers)
-        yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
-                "%s since 1970",
-                t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
-                here == 'd' || there == 'd' ? "days" : "seconds");
+    yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
+            "%s since 1970",
+            t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
+            here == 'd' || there == 'd' ? "days" : "seconds");
     return YK_OK;
 }
 
@@ -207,8 +189,8 @@ yk_status yk__tabular_types(const yk_tabular *t)
     }
     if (list.s && !st)
         yk_warn(
-            "%s: categorical columns have numbers here, but strings in the training data: values are equal "
-            "only if they are written the same way (7 is not 07): %s",
+            "%s: categorical columns have numbers or booleans here, but strings in the training data: values "
+            "are equal only if they are written the same way (7 is not 07, true is not True): %s",
             t->source->spec, list.s);
     yk_text_fini(&list);
     return st;
