@@ -600,10 +600,26 @@ END
     try eval --checkpoint pets --data images:some --json # only the second class
     expect 0
     field classes | grep -q '^\[{"name": "a", "weight": 0, .*{"name": "b", "weight": 1, '
+    mv out wanted
+    mkdir more && cp -r pets/a pets/b more # caches keep names and sizes
+    "$YOKE" data convert "images:more?size=14x20&fit=pad&channels=1" --out more.cache --quiet
+    "$YOKE" data convert 'images:some?size=14x20&fit=pad&channels=1' --out some.cache --quiet
+    try eval --checkpoint pets --data some.cache --json
+    expect 0
+    cmp out wanted
+    learn cached more.cache --model softmax --test some.cache
+    try eval --checkpoint cached --data images:some --json
+    field classes | grep -q '^\[{"name": "a", "weight": 0, .*{"name": "b", "weight": 1, '
+    mkdir more/c && cp new/2.png more/c
+    try train --model softmax --data images:more --warm-start pets --out none
+    expect 3 "more/c: the model has no class with this name"
     mv some/b some/c
     "$YOKE" predict --checkpoint pets --data images:some >/dev/null
+    "$YOKE" data convert 'images:some?size=14x20&fit=pad&channels=1' --out some.cache --quiet
+    try eval --checkpoint pets --data some.cache
+    expect 3 "some.cache: the model has no class with the name 'c'"
     try eval --checkpoint pets --data images:some
-    expect 3 "some/c: the training data has no class with this name"
+    expect 3 "some/c: the model has no class with this name"
     try predict --checkpoint pets --data 'images:new?fit=crop'
     expect 2 "fit=crop: the model was trained with fit=pad: leave out this option"
     try eval --checkpoint digits --data images:new

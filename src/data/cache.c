@@ -1,9 +1,10 @@
 /* cache:FILE, the binary cache (format/cache.h): all rows are mapped (yk_source.cached). Readers copy blocks of them. */
 #include "format/cache.h"
+#include "data/columns.h"
 #include "data/formats.h"
-#include "data/schema.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef struct {
     yk_source base;
@@ -40,13 +41,44 @@ static yk_status fit_features(cache *s)
     return YK_OK;
 }
 
-/* Reads the schema of the table that was converted. It must be that of the model, because the rows are already encoded. */
+/* Images: numbers the classes as the model does, by name. */
+static yk_status match_classes(cache *s, const yk_schema *model)
+{
+    yk__names *names = &s->schema->classes, wanted = {0};
+    bool same = names->n <= model->classes.n;
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < model->classes.n && !st; i++) {
+        const char *name = model->classes.name[i];
+        same &= i >= names->n || !strcmp(names->name[i], name);
+        st = yk__names_add(&wanted, name, strlen(name));
+    }
+    if (!st && !same && mprotect(s->rows.map, s->rows.map_size, PROT_READ | PROT_WRITE))
+        st = yk_fail_memory(s->rows.map_size, "the labels of a cache"); /* the file does not change */
+    for (size_t r = 0; r < s->rows.n && !st && !same; r++) {
+        const char *name = (size_t)s->rows.label[r] < names->n ? names->name[s->rows.label[r]] : "";
+        s->rows.label[r] = (int32_t)yk__words_find(&wanted, name, strlen(name));
+        if ((size_t)s->rows.label[r] == wanted.n)
+            st = yk_fail(YK_EDATA, "%s: the model has no class with the name '%s'", s->base.parsed.where,
+                         name);
+    }
+    yk__names_fini(names);
+    *names = wanted;
+    s->base.classes = (uint32_t)wanted.n;
+    return st;
+}
+
+/* Reads the schema of the data that was converted. That of a table must be that of the model, because the rows are already encoded. */
 static yk_status read_schema(cache *s, const char *text)
 {
-    const yk_schema *model = s->base.options.schema;
+    const yk_schema *model = s->base.options.schema, *images = s->base.options.images;
     if (!text)
         return YK_OK;
     yk_status st = yk_schema_parse(text, s->base.parsed.where, &s->schema);
+    if (!st && !s->schema->ncolumns) {
+        s->base.class_names = &s->schema->classes;
+        s->base.fit = s->schema->fit;
+        return images && images->classes.n && !s->base.options.unlabeled ? match_classes(s, images) : YK_OK;
+    }
     s->base.schema = s->schema;
     s->base.hashed_into = !st && yk_schema_hashes(s->schema) ? s->schema->features : 0;
     char *here = st ? NULL : yk_schema_write(s->schema), *there = model ? yk_schema_write(model) : NULL;
