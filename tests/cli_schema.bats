@@ -373,9 +373,9 @@ END
         try train --model logreg --data "$data?bits=10" --test "$data?bits=11" --out no
         expect 2 "$data?bits=11: the keys are hashed into 2048 features, but those of the training data are hashed into 1024 features"
         try train --model logreg --data "$data?bits=10" --hash-bits 11 --out no
-        expect 2 "$data?bits=10: bits is 10, but --hash-bits 11: leave out one of them"
+        expect 2 "$data?bits=10: ?bits=10 contradicts --hash-bits 11: leave out one of them"
         try train --model logreg --data "$data?features=999" --features 1000 --out no
-        expect 2 "$data?features=999: features is 999, but --features 1000: leave out one of them"
+        expect 2 "$data?features=999: ?features=999 contradicts --features 1000: leave out one of them"
         rm -rf none*
     done
     learn hashed 'vw:a.vw?bits=10'
@@ -665,7 +665,7 @@ END
     learn onehot "csv:day1.csv$model&encode=onehot"
     tr A-Z a-z <day1.csv >lower.csv
     try eval --checkpoint onehot --data csv:lower.csv
-    expect 0 "occurred in the training data, which has values such as those in quotes: column 4 (city) ('"
+    expect 0 "no value of these columns occurred in the training data, so predictions ignore them (in quotes: a value from the training data): column 4 (city) ('"
     ! grep -q "(os)" err
     awk -F, 'BEGIN { OFS = FS } NR > 1 { $5 = "x" $5 } 1' lower.csv >both.csv
     try eval --checkpoint onehot --data csv:both.csv

@@ -44,7 +44,7 @@ static bool is_needed(const yk_tabular *t, const yk_schema_column *c)
 
 static void note_extra(const yk_tabular *t, size_t extra, const char *list)
 {
-    if (extra)
+    if (list)
         yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
                 extra == 1 ? " is" : "s are", list);
 }
@@ -53,23 +53,23 @@ static void note_extra(const yk_tabular *t, size_t extra, const char *list)
 static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
 {
     const yk_schema *m = t->source->options.schema, *s = t->own;
-    char list[200] = "";
-    size_t f = 0, extra = 0, n = 0;
+    yk_text list = {0};
+    size_t f = 0, extra = 0;
     yk_status st = YK_OK;
     for (size_t k = 0; k <= m->ncolumns && !st; k++) {
         const yk_schema_column *want = k < m->ncolumns ? model[k] : NULL;
-        for (; f < s->ncolumns && (!want || strcmp(file[f]->name, want->name) < 0); f++) {
+        for (; !st && f < s->ncolumns && (!want || strcmp(file[f]->name, want->name) < 0); f++) {
             const bool twice =
                 k && !strcmp(file[f]->name, model[k - 1]->name) && model[k - 1]->role <= YK_COLUMN_LABEL;
             if (twice)
-                return yk_fail(YK_EDATA,
-                               "%s: column %zu is a second column named '%s', but the model has only one",
-                               t->source->spec, (size_t)(file[f] - s->column) + 1, file[f]->name);
-            if (n < 150)
-                n += (size_t)snprintf(list + n, sizeof list - n, "%s%.40s", extra ? ", " : "", file[f]->name);
+                st = yk_fail(YK_EDATA,
+                             "%s: column %zu is a second column named '%s', but the model has only one",
+                             t->source->spec, (size_t)(file[f] - s->column) + 1, file[f]->name);
+            if (yk_text_item(&list))
+                yk_text_print(&list, "%.40s", file[f]->name);
             extra++;
         }
-        if (!want)
+        if (!want || st)
             break;
         const bool found = f < s->ncolumns && !strcmp(file[f]->name, want->name);
         if (found)
@@ -78,7 +78,8 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
             st = fail_missing(t, want);
     }
     if (!st)
-        note_extra(t, extra, list);
+        note_extra(t, extra, list.s);
+    yk_text_fini(&list);
     return st;
 }
 
@@ -176,7 +177,6 @@ yk_status yk__tabular_types(const yk_tabular *t)
 {
     const bool guessed = !strcmp(t->source->ops->name, "csv");
     yk_text list = {0};
-    size_t n = 0;
     yk_status st = YK_OK;
     for (size_t i = 0; i < t->own->ncolumns && !st; i++) {
         char name[80];
@@ -184,8 +184,8 @@ yk_status yk__tabular_types(const yk_tabular *t)
         if (!t->column[i] || !yk_is_feature(t->column[i]))
             continue;
         st = compare_type(t, i, yk_tabular_name(t, i, name), &unlike);
-        if (unlike && !guessed)
-            yk__tabular_list_add(&list, n++, name, NULL);
+        if (unlike && !guessed && yk_text_item(&list))
+            yk_text_add(&list, name);
     }
     if (list.s && !st)
         yk_warn(
