@@ -237,6 +237,10 @@ PY
         done
         cmp texts.csv.txt written.csv.txt
     done
+    days=$(rev texts.csv | cut -d, -f 2 | rev | tail -n +2 | sed '3s/$/ 12:00/' | paste -sd,)
+    rm -rf run # labels, too, and names of classes
+    "$YOKE" train --model softmax --data "parquet:$corpus/v1-plain?label=day&classes=$days&ignore=name" --out run --quiet --workers 1 --test none
+    "$YOKE" eval --checkpoint run --data csv:written.csv --quiet --json | grep -q '"examples":40'
     tail -n +2 texts.csv >bare.csv # columns without names, which Parquet always has
     "$YOKE" train --model logreg --data "csv:bare.csv?label=1&classes=false,true&numeric=2" --out bare --quiet --test none 2>/dev/null
     run "$YOKE" predict --checkpoint bare --data "$corpus/v1-plain"
