@@ -1,5 +1,6 @@
 /* cache:FILE, the binary cache (format/cache.h): all rows are mapped (yk_source.cached). Readers copy blocks of them. */
 #include "format/cache.h"
+#include "base/mem.h"
 #include "data/columns.h"
 #include "data/formats.h"
 #include <stdlib.h>
@@ -41,26 +42,32 @@ static yk_status fit_features(cache *s)
     return YK_OK;
 }
 
-/* Images: numbers the classes as the model does, by name. */
+/* Images: numbers the classes as the model does, by name. The file does not change. */
 static yk_status match_classes(cache *s, const yk_schema *model)
 {
     yk__names *names = &s->schema->classes, wanted = {0};
-    bool same = names->n <= model->classes.n;
-    yk_status st = YK_OK;
-    for (size_t i = 0; i < model->classes.n && !st; i++) {
-        const char *name = model->classes.name[i];
-        same &= i >= names->n || !strcmp(names->name[i], name);
-        st = yk__names_add(&wanted, name, strlen(name));
+    bool same = !s->rows.label || s->base.options.shape_only;
+    size_t *to = yk_alloc(names->n, sizeof *to, "classes");
+    yk_status st = to ? YK_OK : YK_ESYSTEM;
+    for (size_t i = 0; i < model->classes.n && !st; i++)
+        st = yk__names_add(&wanted, model->classes.name[i], strlen(model->classes.name[i]));
+    size_t equal = 0;
+    for (size_t i = 0; i < names->n && !st; i++) {
+        to[i] = yk__words_find(&wanted, names->name[i], strlen(names->name[i]));
+        equal += to[i] == i;
     }
+    same |= equal == names->n;
     if (!st && !same && mprotect(s->rows.map, s->rows.map_size, PROT_READ | PROT_WRITE))
-        st = yk_fail_memory(s->rows.map_size, "the labels of a cache"); /* the file does not change */
+        st = yk_fail_memory(s->rows.map_size, "the labels of a cache");
     for (size_t r = 0; r < s->rows.n && !st && !same; r++) {
-        const char *name = (size_t)s->rows.label[r] < names->n ? names->name[s->rows.label[r]] : "";
-        s->rows.label[r] = (int32_t)yk__words_find(&wanted, name, strlen(name));
-        if ((size_t)s->rows.label[r] == wanted.n)
+        const size_t label = (size_t)s->rows.label[r];
+        if (label >= names->n || to[label] == wanted.n)
             st = yk_fail(YK_EDATA, "%s: the model has no class with the name '%s'", s->base.parsed.where,
-                         name);
+                         label < names->n ? names->name[label] : "");
+        else
+            s->rows.label[r] = (int32_t)to[label];
     }
+    yk_free(to);
     yk__names_fini(names);
     *names = wanted;
     s->base.classes = (uint32_t)wanted.n;

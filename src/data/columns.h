@@ -15,7 +15,8 @@
  *             st = yk_row_end(&w, schema, numbers, rows);
  *
  * Numbers in categorical columns have the same features as their texts (yk_parquet_number_text()). If the training data has such
- * a column, the texts of CSV files are parsed first: 3.0 is 3. Dictionary-encoded columns may compute yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
+ * a column, the texts of CSV files are parsed first: 3.0 is 3. Dictionary-encoded columns may compute
+ * yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
  */
 #ifndef YK_DATA_COLUMNS_H
 #define YK_DATA_COLUMNS_H
