@@ -380,9 +380,9 @@ END
         try train --model logreg --data "$data?bits=10" --test "$data?bits=11" --out no
         expect 2 "$data?bits=11: the keys are hashed into 2048 features, but those of the training data are hashed into 1024 features"
         try train --model logreg --data "$data?bits=10" --hash-bits 11 --out no
-        expect 2 "$data?bits=10: bits is 10, but --hash-bits 11: leave out one of them"
+        expect 2 "$data?bits=10: ?bits=10 contradicts --hash-bits 11: leave out one of them"
         try train --model logreg --data "$data?features=999" --features 1000 --out no
-        expect 2 "$data?features=999: features is 999, but --features 1000: leave out one of them"
+        expect 2 "$data?features=999: ?features=999 contradicts --features 1000: leave out one of them"
         rm -rf none*
     done
     learn hashed 'vw:a.vw?bits=10'
@@ -607,10 +607,26 @@ END
     try eval --checkpoint pets --data images:some --json # only the second class
     expect 0
     field classes | grep -q '^\[{"name": "a", "weight": 0, .*{"name": "b", "weight": 1, '
+    mv out wanted
+    mkdir more && cp -r pets/a pets/b more # caches keep names and sizes
+    "$YOKE" data convert "images:more?size=14x20&fit=pad&channels=1" --out more.cache --quiet
+    "$YOKE" data convert 'images:some?size=14x20&fit=pad&channels=1' --out some.cache --quiet
+    try eval --checkpoint pets --data some.cache --json
+    expect 0
+    cmp out wanted
+    learn cached more.cache --model softmax --test some.cache
+    try eval --checkpoint cached --data images:some --json
+    field classes | grep -q '^\[{"name": "a", "weight": 0, .*{"name": "b", "weight": 1, '
+    mkdir more/c && cp new/2.png more/c
+    try train --model softmax --data images:more --warm-start pets --out none
+    expect 3 "more/c: the model has no class with this name"
     mv some/b some/c
     "$YOKE" predict --checkpoint pets --data images:some >/dev/null
+    "$YOKE" data convert 'images:some?size=14x20&fit=pad&channels=1' --out some.cache --quiet
+    try eval --checkpoint pets --data some.cache
+    expect 3 "some.cache: the model has no class with the name 'c'"
     try eval --checkpoint pets --data images:some
-    expect 3 "some/c: the training data has no class with this name"
+    expect 3 "some/c: the model has no class with this name"
     try predict --checkpoint pets --data 'images:new?fit=crop'
     expect 2 "fit=crop: the model was trained with fit=pad: leave out this option"
     try eval --checkpoint digits --data images:new
@@ -656,7 +672,7 @@ END
     learn onehot "csv:day1.csv$model&encode=onehot"
     tr A-Z a-z <day1.csv >lower.csv
     try eval --checkpoint onehot --data csv:lower.csv
-    expect 0 "occurred in the training data, which has values such as those in quotes: column 4 (city) ('"
+    expect 0 "no value of these columns occurred in the training data, so predictions ignore them (in quotes: a value from the training data): column 4 (city) ('"
     ! grep -q "(os)" err
     awk -F, 'BEGIN { OFS = FS } NR > 1 { $5 = "x" $5 } 1' lower.csv >both.csv
     try eval --checkpoint onehot --data csv:both.csv

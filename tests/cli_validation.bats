@@ -218,7 +218,7 @@ END
     done
     printf '1 1:1\n0 2:1\n' >tiny.libsvm
     try train --model logreg --data tiny.libsvm --validation 0.01 --out none
-    expect 3 "--validation 0.01" "no examples"
+    expect 3 "--validation 0.01" "no rows are left in this part"
     printf 'a,y,w\n1,0,1\n2,1,1\n3,1,0\n4,0,0\n' >tiny.csv
     try train --model logreg --data 'csv:tiny.csv?label=y&weight=w' --validation last:0.5 --out none
     expect 3 "all examples of the validation set have weight 0: use other data, or other rows, for --validation"

@@ -291,9 +291,28 @@ static void csv_fields_are_quoted_and_escaped(void **state)
     }
 }
 
+static void lists_are_cut(void **state)
+{
+    (void)state;
+    for (int words = 1; words < 200; words *= 3) {
+        yk_text t = {0};
+        int written = 0;
+        for (int i = 0; i < words; i++)
+            if (yk_text_item(&t)) {
+                yk_text_add(&t, "word");
+                written++;
+            }
+        assert_int_equal(written, words < 51 ? words : 51);
+        assert_memory_equal(t.s, "word, word", t.n < 10 ? t.n : 10);
+        assert_string_equal(t.s + t.n - 4, words < 51 ? "word" : " ...");
+        yk_text_fini(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_are_cut),
         cmocka_unit_test(csv_fields_are_quoted_and_escaped),
         cmocka_unit_test(statuses_have_codes_and_messages),
         cmocka_unit_test(an_error_message_may_contain_the_previous_one),

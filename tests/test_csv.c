@@ -80,6 +80,7 @@ static void labels(void **state)
     expect(YK_EDATA, csv("y,x\n0,5\n2,5\n", "?classes=2"),
            "the label '2' is out of range: classes=2 allows 0 to 1");
     expect(YK_EDATA, csv("y,x\na,5\nc,5\n", "?classes=a,b"), "the label 'c' is not listed in classes=");
+    expect(YK_EDATA, csv("y,x\na,5\n,5\n", "?classes=a,b"), "the label is missing");
     expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a"), "at least two names");
     expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a,b, a"), "classes: 'a' is listed twice");
 }
@@ -208,6 +209,8 @@ static void missing_values(void **state)
     static const int32_t y[] = {1, 0, 1};
     expect_dense(csv("1,NA,1\n0,,2\n1,-999,3\n", "?missing=-999,?"), 3, 2, x, y);
     expect_dense(csv("1,-999.0,1\n0, -999 ,2\n1,-9.99e2,3\n", "?missing=-999"), 3, 2, x, y);
+    static const float standard[] = {-1, 1, 0}; /* false is missing, 0 is not */
+    expect_dense(csv("1,0\n0,2\n1,false\n", "?missing=false&scale=standard"), 3, 1, standard, y);
     yk_rows rows;
     read_well(csv("1,-1\n0,-1.0\n1,x\n", "?categorical=2&header=0&missing=-1"), &rows);
     assert_int_equal(rows.start[1], 0); /* categories are compared as texts */

@@ -447,6 +447,7 @@ static void dates_of_texts(void **state)
                  {"timestamp[s]", "1970-01-01 25:00:00", NAN},
                  {"timestamp[s]", "1970-01-01 23:60", NAN},
                  {"date", "1970-01-01T", NAN},
+                 {"date", "1970-01-01T23:00:00-05:00", 1}, /* in UTC */
                  {"date", "17.5", 17.5},
                  {"float64", "2024-02-29", NAN},
                  {"number", "True", 1},

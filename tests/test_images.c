@@ -88,6 +88,8 @@ static void cifar_directory_has_two_splits(void **state)
     assert_true(s->has_test);
     assert_null(s->class_names);
     yk_source_free(s);
+    put(in_directory("cifar/batches.meta.txt"), "a\nb\na\n", 6);
+    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "batches.meta.txt: two classes have the name 'a'");
     put(in_directory("cifar/batches.meta.txt"), "a\nb\nc\nd\ne\nf\ng\nh\ni\ntruck\n\n", 25);
     s = open_well(spec, YK_SPLIT_TEST);
     assert_string_equal(s->class_names->name[9], "truck");

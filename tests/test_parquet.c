@@ -454,6 +454,15 @@ static void test_several_files(void **state)
     assert_int_equal(read_rows("parquet", both, "label=none&categorical=name,flag,city", 0, &rows, &bad),
                      YK_OK);
     yk_rows_fini(&rows);
+
+    get_file(CORPUS "v1-plain", bytes, sizeof bytes); /* `small` is BOOLEAN */
+    for (size_t i = n / 2; i + 5 < n; i++)
+        if (!memcmp(bytes + i, "small", 5) && bytes[i - 5] == 2)
+            bytes[i - 5] = 0;
+    put(swapped, bytes, n);
+    assert_int_equal(read_rows("parquet", both, "label=flag&categorical=small", 0, &rows, &bad), YK_EDATA);
+    assert_message("swapped.parquet: the column 'small' has the type BOOLEAN, but INT32 in " CORPUS
+                   "v1-plain");
 }
 
 /* Each bad row counts once, and is located. */

@@ -216,7 +216,7 @@ END
         rm -r classes column
     done
     try train --model logreg --data d.two.svm --class-weight 0=1,2=3 --out bad
-    expect 2 "--class-weight 0=1,2=3: '2=3' is not CLASS=WEIGHT, with a class from 0 to 1 and a weight of at least 0"
+    expect 2 "--class-weight 0=1,2=3: '2=3' is not CLASS=WEIGHT: CLASS must be from 0 to 1; WEIGHT must be at least 0"
     # names, also of classes that look like numbers
     sed '2,$s/^0/1/; t; 2,$s/^1/2/' d.two.csv >names.csv
     try train --model logreg --data 'names.csv?classes=1,2' --test none --class-weight 1=2 --out named
@@ -230,7 +230,7 @@ END
     try train --model logreg --data 'names.csv?classes=z=1,z' --test none --class-weight z=1=2,z=1 --out none
     expect 0 "class weights: z=1 2, z 1"
     try train --model logreg --data 'names.csv?classes=z=1,z' --class-weight 0=2 --out bad
-    expect 2 "--class-weight 0=2: '0=2' is not CLASS=WEIGHT, with a class of z=1, z and a weight of at least 0"
+    expect 2 "--class-weight 0=2: '0=2' is not CLASS=WEIGHT: CLASS must be one of: z=1, z; WEIGHT must be at least 0"
     try train --model logreg --data d.two.svm --class-weight 0=1,0=3 --out bad
     expect 2 "--class-weight 0=1,0=3: class 0 is given twice"
     try train --model logreg --data d.two.svm --class-weight 0=0,1=0 --out bad

@@ -56,6 +56,17 @@ void yk_text_print(yk_text *t, const char *format, ...)
     va_end(list);
 }
 
+bool yk_text_item(yk_text *t)
+{
+    enum { LONG = 300 };
+    static const char more[] = ", ...";
+    if (t->n > LONG && strcmp(t->s + t->n - strlen(more), more) != 0)
+        yk_text_add(t, more);
+    else if (t->n && t->n <= LONG)
+        yk_text_add(t, ", ");
+    return t->n <= LONG;
+}
+
 /* Columns on a terminal: one per UTF-8 character. */
 static int width_of(const char *s, size_t n)
 {

@@ -26,6 +26,9 @@ void yk_text_put(yk_text *t, const void *bytes, size_t n);
 void yk_text_add(yk_text *t, const char *s);
 void yk_text_print(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Begins an item of a list for people, "a, b, c, ...", in a text that contains nothing else. false: the list is long enough. */
+bool yk_text_item(yk_text *t);
+
 /* Adds s, escaped: replaces each ASCII character for which `replace` returns a string by that string, and other control characters
  * and invalid UTF-8 by U+FFFD. */
 void yk_text_escape(yk_text *t, const char *s, const char *(*replace)(char c));

@@ -1,9 +1,11 @@
 /* cache:FILE, the binary cache (format/cache.h): all rows are mapped (yk_source.cached). Readers copy blocks of them. */
 #include "format/cache.h"
+#include "base/mem.h"
+#include "data/columns.h"
 #include "data/formats.h"
-#include "data/schema.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef struct {
     yk_source base;
@@ -40,13 +42,50 @@ static yk_status fit_features(cache *s)
     return YK_OK;
 }
 
-/* Reads the schema of the table that was converted. It must be that of the model, because the rows are already encoded. */
+/* Images: numbers the classes as the model does, by name. The file does not change. */
+static yk_status match_classes(cache *s, const yk_schema *model)
+{
+    yk__names *names = &s->schema->classes, wanted = {0};
+    bool same = !s->rows.label || s->base.options.shape_only;
+    size_t *to = yk_alloc(names->n, sizeof *to, "classes");
+    yk_status st = to ? YK_OK : YK_ESYSTEM;
+    for (size_t i = 0; i < model->classes.n && !st; i++)
+        st = yk__names_add(&wanted, model->classes.name[i], strlen(model->classes.name[i]));
+    size_t equal = 0;
+    for (size_t i = 0; i < names->n && !st; i++) {
+        to[i] = yk__words_find(&wanted, names->name[i], strlen(names->name[i]));
+        equal += to[i] == i;
+    }
+    same |= equal == names->n;
+    if (!st && !same && mprotect(s->rows.map, s->rows.map_size, PROT_READ | PROT_WRITE))
+        st = yk_fail_memory(s->rows.map_size, "the labels of a cache");
+    for (size_t r = 0; r < s->rows.n && !st && !same; r++) {
+        const size_t label = (size_t)s->rows.label[r];
+        if (label >= names->n || to[label] == wanted.n)
+            st = yk_fail(YK_EDATA, "%s: the model has no class with the name '%s'", s->base.parsed.where,
+                         label < names->n ? names->name[label] : "");
+        else
+            s->rows.label[r] = (int32_t)to[label];
+    }
+    yk_free(to);
+    yk__names_fini(names);
+    *names = wanted;
+    s->base.classes = (uint32_t)wanted.n;
+    return st;
+}
+
+/* Reads the schema of the data that was converted. That of a table must be that of the model, because the rows are already encoded. */
 static yk_status read_schema(cache *s, const char *text)
 {
-    const yk_schema *model = s->base.options.schema;
+    const yk_schema *model = s->base.options.schema, *images = s->base.options.images;
     if (!text)
         return YK_OK;
     yk_status st = yk_schema_parse(text, s->base.parsed.where, &s->schema);
+    if (!st && !s->schema->ncolumns) {
+        s->base.class_names = &s->schema->classes;
+        s->base.fit = s->schema->fit;
+        return images && images->classes.n && !s->base.options.unlabeled ? match_classes(s, images) : YK_OK;
+    }
     s->base.schema = s->schema;
     s->base.hashed_into = !st && yk_schema_hashes(s->schema) ? s->schema->features : 0;
     char *here = st ? NULL : yk_schema_write(s->schema), *there = model ? yk_schema_write(model) : NULL;

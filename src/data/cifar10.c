@@ -9,6 +9,7 @@
  * The names may end in .gz. A file or a pattern is used as given, for either split. A block is about a megabyte of whole
  * records of a plain file, or a compressed file.
  */
+#include "data/columns.h"
 #include "data/formats.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,8 +144,13 @@ static yk_status read_names(cifar_source *s, const char *directory)
     while (line && !st && s->classes.n < CLASSES) {
         size_t n;
         uint64_t lines;
+        char token[48];
         st = yk_input_line(in, false, &line, &n, &lines);
-        if (!st && line && n)
+        if (st || !line || !n)
+            continue;
+        if (yk__words_find(&s->classes, line, n) < s->classes.n)
+            st = yk_fail(YK_EDATA, "%s: two classes have the name '%s'", path, yk__text_show(line, n, token));
+        else
             st = yk__names_add(&s->classes, line, n);
     }
     yk_input_free(in);

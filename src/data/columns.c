@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 #include "data/tabular.h"
+#include "format/parquet.h"
 #include <stdio.h>
 #include <strings.h>
 
@@ -40,20 +41,26 @@ static int find_word(const char *const *words, const char *text, size_t n)
     return -1;
 }
 
+bool yk_cell_decimal(const char *text, size_t n, double *out)
+{
+    yk_cell_trim(&text, &n);
+    double v;
+    if (!n || yk_decimal_before(text, text + n, &v) != text + n || !isfinite(v))
+        return false;
+    *out = v;
+    return true;
+}
+
 bool yk_cell_number(const char *text, size_t n, double *out)
 {
     static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE", NULL};
+    if (yk_cell_decimal(text, n, out))
+        return true;
     yk_cell_trim(&text, &n);
-    const char *end = text + n;
-    double v;
-    if (!n || yk_decimal_before(text, end, &v) != end || !isfinite(v)) {
-        const int i = find_word(words, text, n);
-        if (i < 0)
-            return false;
-        v = i % 2;
-    }
-    *out = v;
-    return true;
+    const int i = find_word(words, text, n);
+    if (i >= 0)
+        *out = i % 2;
+    return i >= 0;
 }
 
 /* ---- dates and times: ISO 8601, UTC or with an offset from it */
@@ -116,6 +123,21 @@ char yk__time_kind(const char *type)
     return !strncasecmp(type, "timestamp", 9) ? 's' : !strncasecmp(type, "date", 4) ? 'd' : 0;
 }
 
+char yk__type_kind(const char *type)
+{
+    static const char *const any[] = {"", "empty", "null", "dictionary", NULL};
+    static const char *const texts[] = {"text", "string", "binary",     "ENUM",
+                                        "JSON", "BSON",   "BYTE_ARRAY", NULL};
+    for (size_t i = 0; any[i]; i++)
+        if (!strcmp(type, any[i]))
+            return 0;
+    for (size_t i = 0; texts[i]; i++)
+        if (!strcasecmp(type, texts[i]))
+            return 't';
+    const char time = yk__time_kind(type);
+    return time ? time : 'n';
+}
+
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out)
 {
     int64_t days;
@@ -126,8 +148,43 @@ bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, do
     yk_cell_trim(&text, &n);
     if (!kind || !read_time(text, text + n, &days, &seconds))
         return false;
-    *out = kind == 'd' ? (double)days : (double)days * 86400.0 + seconds;
+    *out = kind == 'd' ? (double)days + floor(seconds / 86400.0) : (double)days * 86400.0 + seconds;
     return true;
+}
+
+/* 10, -3: these are the texts of these numbers. */
+static bool is_whole(const char *text, size_t n)
+{
+    const char *const end = text + n;
+    text += n && *text == '-';
+    bool whole = text < end && (*text != '0' || text + 1 == end);
+    for (; text < end; text++)
+        whole &= *text >= '0' && *text <= '9';
+    return whole;
+}
+
+/* A category that is not a text in the training data, as its formats write it: 3 for 3.0. The text itself, or in `out`. */
+static const char *typed_text(const yk_schema_column *c, const char *text, size_t *n,
+                              char out[YK_PARQUET_TEXT_SIZE])
+{
+    const char *const type = c->type, kind = yk__time_kind(type);
+    const bool boolean = !strncasecmp(type, "bool", 4);
+    double v;
+    if ((!kind && !boolean && is_whole(text, *n)) || !yk_cell_number_of(c, text, *n, &v) || fabs(v) > 0x1p53)
+        return text;
+    const int64_t integer = (int64_t)v;
+    const yk_parquet_form form = kind == 'd'                                          ? YK_PARQUET_DATE
+                                 : kind == 's'                                        ? YK_PARQUET_TIME
+                                 : boolean                                            ? YK_PARQUET_BOOLEAN
+                                 : !strcmp(type, "float16")                           ? YK_PARQUET_HALF
+                                 : !strcmp(type, "float32") || !strcmp(type, "FLOAT") ? YK_PARQUET_FLOAT
+                                                                                      : YK_PARQUET_NUMBER;
+    const bool whole = kind == 'd' || (boolean && (v == 0.0 || v == 1.0));
+    yk_parquet_number_text(
+        &(yk_parquet_values){.integer = whole ? &integer : NULL, .real = whole ? NULL : &v, .form = form}, 0,
+        out);
+    *n = strlen(out);
+    return out;
 }
 
 bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric)
@@ -157,26 +214,25 @@ static bool class_of_number(yk_tabular *t, double v, int32_t *out)
 }
 
 /* The number of a class by its name or, if no class has this name, by its value: 10.0 is the class 10. */
-static size_t find_class(const yk__names *classes, const char *text, size_t n)
+static size_t find_class(const yk_schema *s, const yk_schema_column *c, const char *text, size_t n)
 {
-    double v, other;
-    size_t i = yk__words_find(classes, text, n);
-    if (i < classes->n || !yk_cell_number(text, n, &v))
+    double v;
+    size_t i = yk__words_find(&s->classes, text, n);
+    if (i < s->classes.n || !yk_cell_number_of(c, text, n, &v))
         return i;
-    for (i = 0; i < classes->n; i++)
-        if (yk_cell_number(classes->name[i], strlen(classes->name[i]), &other) && other == v)
-            break;
+    for (i = 0; i < s->classes.n && s->class_number[i] != v; i++)
+        ;
     return i;
 }
 
-static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *out)
+static bool class_of_text(yk_tabular *t, const yk_schema_column *c, const char *text, size_t n, int32_t *out)
 {
     const yk__names *classes = &t->schema->classes;
     double v;
     if (!classes->n)
         return n && yk_cell_number(text, n, &v) && class_of_number(t, v, out);
     yk_cell_trim(&text, &n);
-    const size_t i = find_class(classes, text, n);
+    const size_t i = find_class(t->schema, c, text, n);
     *out = (int32_t)i;
     return i != classes->n;
 }
@@ -199,11 +255,14 @@ static bool is_number(const yk_tabular *t, const yk_schema_column *c)
 bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char *text, size_t n)
 {
     const yk_schema *s = t->schema;
+    char typed[YK_PARQUET_TEXT_SIZE];
     double v;
     if (is_number(t, c))
         return n && yk_cell_number_of(c, text, n, &v) && put_number(w, c, v);
     if (c->role == YK_COLUMN_LABEL)
-        return class_of_text(t, text, n, &w->of.label);
+        return class_of_text(t, c, text, n, &w->of.label);
+    if (c->typed && t->source->ops->parse)
+        text = typed_text(c, text, &n, typed);
     if (!yk_is_feature(c) || yk_cell_missing(s, text, n, c->role == YK_COLUMN_NUMERIC))
         return true;
     if (c->role == YK_COLUMN_NUMERIC)
@@ -248,11 +307,11 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
     char token[48];
     double v;
     yk__text_show(text, n, token);
-    if (s->classes.n)
-        snprintf(out, 400, "%s: the label '%s' is not listed in classes=", name, token);
-    else if (!n)
+    if (!n)
         snprintf(out, 400, "%s: the label is missing; label=NAME or label=NUMBER chooses another column",
                  name);
+    else if (s->classes.n)
+        snprintf(out, 400, "%s: the label '%s' is not listed in classes=", name, token);
     else if (!yk_cell_number(text, n, &v))
         snprintf(
             out, 400,
@@ -289,7 +348,7 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
         snprintf(out, 400, "%s: %s is too large for a 32-bit float", name, token);
     else if (kind == 'd' || kind == 's')
         snprintf(out, 400, "%s: '%s' is not a %s such as %s, as in the training data", name, token,
-                 kind == 'd' ? "date" : "time", kind == 'd' ? "2024-02-29" : "2024-02-29 12:30:00+01:00");
+                 kind == 'd' ? "date" : "time", kind == 'd' ? "2024-02-29" : "2024-02-29 12:30:00");
     else if (t->schema != t->own && !t->source->options.fit)
         snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
                  yk_cell_comma_hint(text, n));

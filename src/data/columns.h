@@ -1,4 +1,4 @@
-/* Encodes the cells of a table as rows, by a schema. CSV, Parquet and frames share this, so that equal values have equal
+/* Encodes the cells of a table as rows, by a schema. CSV, Parquet and frames share this, so that equal texts have equal
  * features in all of them.
  *
  * A reader of another tabular format:
@@ -14,8 +14,9 @@
  *                 report yk_cell_fault(&t, i, text, n, reason)            // as a bad record
  *             st = yk_row_end(&w, schema, numbers, rows);
  *
- * Numbers in categorical columns have the same features as their texts (yk_parquet_number_text()). Dictionary-encoded columns
- * may compute yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
+ * Numbers in categorical columns have the same features as their texts (yk_parquet_number_text()). If the training data has such
+ * a column, the texts of CSV files are parsed first: 3.0 is 3. Dictionary-encoded columns may compute
+ * yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
  */
 #ifndef YK_DATA_COLUMNS_H
 #define YK_DATA_COLUMNS_H
@@ -83,9 +84,13 @@ static inline void yk_cell_trim(const char **text, size_t *n)
 /* A number, or true or false (1, 0) as Python and others write them, with blanks around it allowed; false: not a finite
  * number. */
 bool yk_cell_number(const char *text, size_t n, double *out);
+bool yk_cell_decimal(const char *text, size_t n, double *out); /* not true or false */
 
 /* 'd': a type of dates, 's': of timestamps; 0: neither. */
 char yk__time_kind(const char *type);
+
+/* The same, and 't': text, 'n': numbers; 0: not known, or any of them. */
+char yk__type_kind(const char *type);
 
 /* The same for a column. If the model was trained on dates or timestamps (Parquet, frames), a text such as 2024-02-29 or
  * 2024-02-29T12:30:00.5Z or 2024-02-29 13:30:00.5+01:00 becomes the number that it is in those formats: days or seconds since 1970. */

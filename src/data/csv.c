@@ -135,7 +135,7 @@ static bool parse_fields(yk_text_reader *r, const char *line, const char *end, y
         uint64_t x, hit;
         uint32_t v;
         memcpy(&x, ++p, sizeof x);
-        if (c && c->role == YK_COLUMN_CATEGORICAL && hashed && (x & 255) != '"') {
+        if (c && c->role == YK_COLUMN_CATEGORICAL && hashed && !c->typed && (x & 255) != '"') {
             next = hash_category(p, end, pattern, c->salt, &w.hash[w.hashes]);
             w.hashes += next != p;
             continue;

@@ -220,8 +220,10 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
     if (st)
         return st;
     shape->arrays &= c.no_truth ? ~(1u << YK_ROWS_TRUTH) : ~0u;
-    char *schema = s->schema ? yk_schema_write(s->schema) : NULL;
-    if (s->schema && !schema)
+    const yk_schema all = yk_source_schema(s);
+    const bool known = s->schema || all.classes.n;
+    char *schema = known ? yk_schema_write(&all) : NULL;
+    if (known && !schema)
         return yk_fail_memory(1000, "the schema");
     shape->schema = schema;
     shape->header.schema_size = schema ? (uint32_t)strlen(schema) + 1 : 0;

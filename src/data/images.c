@@ -161,6 +161,7 @@ static yk_status list_images(image_source *s)
 {
     char *classes_in = NULL;
     yk__names *classes = &s->classes, directories = {0};
+    const bool known = s->base.options.images && !s->base.options.unlabeled;
     yk_status st = find_split(s, &classes_in);
     if (!st)
         st = find_classes(s, classes_in);
@@ -172,8 +173,8 @@ static yk_status list_images(image_source *s)
             class ++;
         st = class < classes->n && !strcmp(classes->name[class], directories.name[i])
                  ? add_class(s, (uint32_t) class)
-                 : yk_fail(YK_EDATA, "%s/%s: the training data has no class with this name", s->root,
-                           directories.name[i]);
+                 : yk_fail(YK_EDATA, "%s/%s: the %s has no class with this name", s->root,
+                           directories.name[i], known ? "model" : "training data");
     }
     yk__names_fini(&directories);
     if (!st && s->base.options.unlabeled && !classes->n && !(st = yk__names_add(classes, ".", 1)))

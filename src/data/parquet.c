@@ -123,19 +123,24 @@ static yk_status parquet_reader_check(const yk_reader *r)
 
 /* ---- the source */
 
-/* Column k of a file, and the same one of the first file. An option that names a column may say that both are texts, or both numbers. */
+/* Column k of a file, and the same one of the first file. An option that names a column may say that both are texts, or both numbers;
+ * but categories are not both true and 1. */
 static yk_status compare_type(const yk__cell_table *cells, const yk_schema_column *own, const yk_parquet *f,
                               size_t k)
 {
     const parquet_source *s = (const parquet_source *)cells->tabular.source;
     const yk_parquet *first = s->table->file;
-    const bool text = first->column[own - cells->tabular.own->column].kind == YK_PARQUET_TEXT;
-    const char *type = f->column[k].type;
-    if (!yk__time_differs(type, own->type) && (own->chosen || text == (f->column[k].kind == YK_PARQUET_TEXT)))
+    const size_t i = (size_t)(own - cells->tabular.own->column);
+    const yk_parquet_column *a = &first->column[i], *b = &f->column[k];
+    const yk_schema_column *used = cells->tabular.column[i];
+    const bool category = used && used->role == YK_COLUMN_CATEGORICAL,
+               one_text = (a->kind == YK_PARQUET_TEXT) != (b->kind == YK_PARQUET_TEXT),
+               one_boolean = (a->form == YK_PARQUET_BOOLEAN) != (b->form == YK_PARQUET_BOOLEAN);
+    if (!yk__time_differs(b->type, a->type) && (one_text ? own->chosen : !category || !one_boolean))
         return YK_OK;
     return yk_fail(YK_EDATA,
                    "%s: the column '%s' has the type %s, but %s in %s: convert it in one of the files",
-                   f->path, own->name, type, own->type, first->path);
+                   f->path, own->name, b->type, a->type, first->path);
 }
 
 /* Finds the columns that are used in a file, by name. They can be read, and mean the same as in the first file. */

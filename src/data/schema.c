@@ -46,6 +46,7 @@ void yk_schema_free(yk_schema *s)
     yk__names_fini(&s->classes);
     yk__names_fini(&s->missing);
     free(s->missing_number);
+    free(s->class_number);
     free(s);
 }
 
@@ -134,14 +135,22 @@ static yk_status add_values(yk_schema *s, yk_schema_column *c)
     return st;
 }
 
-static yk_status find_missing_numbers(yk_schema *s)
+/* Of missing values and classes. */
+static yk_status find_numbers(yk_schema *s)
 {
-    const yk__names *words = &s->missing;
-    if (words->n && !(s->missing_number = malloc(words->n * sizeof *s->missing_number)))
-        return yk_fail_memory(words->n * sizeof *s->missing_number, "missing values");
-    for (size_t i = 0; i < words->n; i++)
+    const yk__names *words = &s->missing, *classes = &s->classes;
+    const yk_schema_column *label = yk_schema_first(s, YK_COLUMN_LABEL);
+    s->missing_number = malloc((words->n + 1) * sizeof *s->missing_number);
+    s->class_number = malloc((classes->n + 1) * sizeof *s->class_number);
+    if (!s->missing_number || !s->class_number)
+        return yk_fail_memory((words->n + classes->n) * sizeof *s->missing_number, "missing values, classes");
+    for (size_t i = 0; i < words->n; i++) /* false is not every 0 */
         s->nmissing +=
-            yk_cell_number(words->name[i], strlen(words->name[i]), &s->missing_number[s->nmissing]);
+            yk_cell_decimal(words->name[i], strlen(words->name[i]), &s->missing_number[s->nmissing]);
+    for (size_t i = 0; i < classes->n; i++)
+        if (!label ||
+            !yk_cell_number_of(label, classes->name[i], strlen(classes->name[i]), &s->class_number[i]))
+            s->class_number[i] = (double)NAN;
     return YK_OK;
 }
 
@@ -166,6 +175,8 @@ yk_status yk_schema_finish(yk_schema *s)
     const bool listed = s->categories && s->encode != YK_ENCODE_HASH;
     for (size_t i = 0; i < s->ncolumns && !st; i++)
         if (s->column[i].role == YK_COLUMN_CATEGORICAL) {
+            const char kind = yk__type_kind(s->column[i].type);
+            s->column[i].typed = kind && kind != 't' && strcmp(s->column[i].type, "number");
             s->column[i].index = (uint32_t)s->numeric;
             st = listed ? add_values(s, &s->column[i]) : YK_OK;
         }
@@ -174,7 +185,7 @@ yk_status yk_schema_finish(yk_schema *s)
     if (!s->categories || listed)
         s->features = s->numeric + s->values.n;
     if (!st && !s->missing_number)
-        st = find_missing_numbers(s);
+        st = find_numbers(s);
     if (s->scale == YK_SCALE_LOG && !s->log_of) {
         if (!(s->log_of = malloc(YK_SCHEMA_LOGS * sizeof *s->log_of)))
             return yk_fail_memory(YK_SCHEMA_LOGS * sizeof *s->log_of, "logarithms");

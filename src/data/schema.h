@@ -54,6 +54,7 @@ typedef struct {
     uint64_t salt;       /* of the hash of a category; depends on `field` only */
     uint16_t field;      /* its position among the numeric and categorical columns */
     bool chosen;         /* while the schema is made: an option names it */
+    bool typed;          /* a category of a format with types, and not a text: yk_row_text() */
     float shift, factor; /* YK_SCALE_STANDARD: x = (v - shift) * factor */
     double mean, deviation;
     char *name;       /* owned; without a header, the field of the first line */
@@ -84,6 +85,7 @@ typedef struct yk_schema {
     yk__names missing;          /* values that mean "missing", besides the usual ones */
     double *missing_number;     /* [nmissing] those that are numbers, for numeric columns */
     size_t nmissing;
+    double *class_number; /* [classes.n] the numbers that they name; NaN: none */
     yk_schema_values values;
     float *log_of; /* [YK_SCHEMA_LOGS] YK_SCALE_LOG: logarithms of small integers */
     size_t height, width, channels;

@@ -395,6 +395,20 @@ yk_status yk_source_fits(const yk_source *s, const char *format)
                          format, s->ops->name);
 }
 
+yk_schema yk_source_schema(const yk_source *s)
+{
+    yk_schema all = s->schema ? *s->schema : (yk_schema){.format = (char *)s->ops->name, .options = s->kept};
+    if (s->class_names)
+        all.classes = *s->class_names;
+    if (s->height) {
+        all.height = s->height;
+        all.width = s->width;
+        all.channels = s->channels;
+        all.fit = (char *)s->fit;
+    }
+    return all;
+}
+
 yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *given)
 {
     const bool dense = s->kind != YK_ROWS_SPARSE;
@@ -410,9 +424,11 @@ yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *give
 
 yk_status yk__fail_empty(const yk_source *s)
 {
-    return yk_fail(YK_EDATA, "%s: no examples%s", s->spec ? s->spec : "the data",
-                   s->part.on ? " in this part of the rows: choose another fraction (split, --validation)"
-                              : "");
+    return yk_fail(
+        YK_EDATA, "%s: %s", s->spec ? s->spec : "the data",
+        s->part.on
+            ? "no rows are left in this part: choose a larger or smaller fraction (split, --validation)"
+            : "no examples");
 }
 
 /* ---- bad records. Streamed data is read in every epoch and by several workers, but each bad record counts once. */

@@ -176,6 +176,9 @@ struct yk_reader {
 yk_status yk_source_open(const char *spec, yk_split split, const yk_source_options *options, yk_source **out);
 void yk_source_free(yk_source *s); /* NULL is fine */
 
+/* That of a table, or what is known about other formats: class names, the size of images. The source owns its texts. */
+yk_schema yk_source_schema(const yk_source *s);
+
 /* YK_EUSAGE: --hash-bits or --features are given, but have no effect on this data. */
 yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *given);
 

@@ -219,8 +219,8 @@ static void refuse_conflict(yk_spec *spec, const char *key, const char *option, 
                             uint64_t other)
 {
     if (other && value != other && !spec->status)
-        spec->status = yk_fail(YK_EUSAGE, "%s: %s is %llu, but %s %llu: leave out one of them", spec->text,
-                               key, (unsigned long long)value, option, (unsigned long long)other);
+        spec->status = yk_fail(YK_EUSAGE, "%s: ?%s=%llu contradicts %s %llu: leave out one of them",
+                               spec->text, key, (unsigned long long)value, option, (unsigned long long)other);
 }
 
 yk_key_space yk__spec_keys(yk_source *s, unsigned default_bits, uint64_t max)

@@ -45,27 +45,17 @@ yk_status yk_tabular_init(yk_tabular *t, yk_source *source)
     return st ? st : read_classes(s, spec);
 }
 
-void yk__tabular_list_add(yk_text *list, size_t n, const char *column, const char *value)
-{
-    enum { MOST = 8 };
-    if (n < MOST)
-        yk_text_print(list, value ? "%s%s ('%.40s')" : "%s%s", n ? ", " : "", column, value);
-    else if (n == MOST)
-        yk_text_add(list, ", ...");
-}
-
 /* Their values are written differently than in training, or mean something else. */
 static void warn_unknown(const yk_tabular *t)
 {
     const yk_schema *s = t->schema;
     yk_text list = {0};
-    size_t n = 0;
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk__names *values = &s->column[i].values;
         char name[80];
-        if (atomic_load(&t->seen[i]) == YK_SEEN_UNKNOWN)
-            yk__tabular_list_add(&list, n++, yk_schema_name(s, &s->column[i], name),
-                                 values->n ? values->name[0] : "");
+        if (atomic_load(&t->seen[i]) == YK_SEEN_UNKNOWN && yk_text_item(&list))
+            yk_text_print(&list, "%s ('%.40s')", yk_schema_name(s, &s->column[i], name),
+                          values->n ? values->name[0] : "");
     }
     if (list.s)
         yk_warn("%s: no value of these columns occurred in the training data, so predictions ignore "
@@ -93,11 +83,12 @@ const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80])
 
 const char *yk__tabular_list(const yk_schema *s, char list[400])
 {
-    size_t n = 0, i = 0;
-    for (; i < s->ncolumns && n < 300; i++)
-        n += (size_t)snprintf(list + n, 400 - n, "%s%.40s", i ? ", " : "", s->column[i].name);
-    if (i < s->ncolumns)
-        snprintf(list + n, 400 - n, ", ...");
+    yk_text t = {0};
+    for (size_t i = 0; i < s->ncolumns; i++)
+        if (yk_text_item(&t))
+            yk_text_print(&t, "%.40s", s->column[i].name);
+    snprintf(list, 400, "%s", t.s ? t.s : "");
+    yk_text_fini(&t);
     return list;
 }
 

@@ -70,11 +70,9 @@ yk_status yk_tabular_text(const yk_tabular *t, yk_reader *r, size_t i, const cha
 /* ---- internal */
 typedef struct yk_fit yk_fit;
 yk_status yk__tabular_match(yk_tabular *t);
-const char *yk__tabular_list(const yk_schema *s, char list[400]); /* "a, b, c, ..." */
+const char *yk__tabular_list(const yk_schema *s, char list[400]); /* yk_text_item() */
 /* One of the types is a date or a timestamp, and the other means something else. */
 bool yk__time_differs(const char *type, const char *other);
-/* Adds column `n` of a message to the list: its name and, if it is not NULL, a value. */
-void yk__tabular_list_add(yk_text *list, size_t n, const char *column, const char *value);
 yk_status yk__tabular_types(const yk_tabular *t); /* after the types of the columns are known */
 yk_status
 yk__tabular_unique(const yk_tabular *t); /* two columns that a model would use have different names */

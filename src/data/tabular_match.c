@@ -44,7 +44,7 @@ static bool is_needed(const yk_tabular *t, const yk_schema_column *c)
 
 static void note_extra(const yk_tabular *t, size_t extra, const char *list)
 {
-    if (extra)
+    if (list)
         yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
                 extra == 1 ? " is" : "s are", list);
 }
@@ -53,23 +53,23 @@ static void note_extra(const yk_tabular *t, size_t extra, const char *list)
 static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
 {
     const yk_schema *m = t->source->options.schema, *s = t->own;
-    char list[200] = "";
-    size_t f = 0, extra = 0, n = 0;
+    yk_text list = {0};
+    size_t f = 0, extra = 0;
     yk_status st = YK_OK;
     for (size_t k = 0; k <= m->ncolumns && !st; k++) {
         const yk_schema_column *want = k < m->ncolumns ? model[k] : NULL;
-        for (; f < s->ncolumns && (!want || strcmp(file[f]->name, want->name) < 0); f++) {
+        for (; !st && f < s->ncolumns && (!want || strcmp(file[f]->name, want->name) < 0); f++) {
             const bool twice =
                 k && !strcmp(file[f]->name, model[k - 1]->name) && model[k - 1]->role <= YK_COLUMN_LABEL;
             if (twice)
-                return yk_fail(YK_EDATA,
-                               "%s: column %zu is a second column named '%s', but the model has only one",
-                               t->source->spec, (size_t)(file[f] - s->column) + 1, file[f]->name);
-            if (n < 150)
-                n += (size_t)snprintf(list + n, sizeof list - n, "%s%.40s", extra ? ", " : "", file[f]->name);
+                st = yk_fail(YK_EDATA,
+                             "%s: column %zu is a second column named '%s', but the model has only one",
+                             t->source->spec, (size_t)(file[f] - s->column) + 1, file[f]->name);
+            if (yk_text_item(&list))
+                yk_text_print(&list, "%.40s", file[f]->name);
             extra++;
         }
-        if (!want)
+        if (!want || st)
             break;
         const bool found = f < s->ncolumns && !strcmp(file[f]->name, want->name);
         if (found)
@@ -78,7 +78,8 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
             st = fail_missing(t, want);
     }
     if (!st)
-        note_extra(t, extra, list);
+        note_extra(t, extra, list.s);
+    yk_text_fini(&list);
     return st;
 }
 
@@ -128,7 +129,7 @@ static yk_status match_positions(yk_tabular *t)
         return yk_fail(
             YK_EDATA,
             "%s: the columns have names, but the model was trained on data without a header: train it on "
-            "data with one",
+            "data that has a header",
             t->source->spec);
     if (s->header != m->header && !yk_spec_text(&t->source->parsed, "header"))
         return yk_fail(YK_EDATA,
@@ -145,48 +146,30 @@ static yk_status match_positions(yk_tabular *t)
 
 /* ---- types */
 
-/* 'd': days since 1970, 's': seconds since 1970, 't': text, 'n': numbers; 0: not known, or any of them. */
-static char kind_of(const char *type)
-{
-    static const char *const any[] = {"", "empty", "null", "dictionary", NULL};
-    static const char *const texts[] = {"text", "string", "binary",     "ENUM",
-                                        "JSON", "BSON",   "BYTE_ARRAY", NULL};
-    for (size_t i = 0; any[i]; i++)
-        if (!strcmp(type, any[i]))
-            return 0;
-    for (size_t i = 0; texts[i]; i++)
-        if (!strcasecmp(type, texts[i]))
-            return 't';
-    const char time = yk__time_kind(type);
-    return time ? time : 'n';
-}
-
 bool yk__time_differs(const char *type, const char *other)
 {
-    const char a = kind_of(type), b = kind_of(other);
+    const char a = yk__type_kind(type), b = yk__type_kind(other);
     return a && b && a != b && (a == 's' || a == 'd' || b == 's' || b == 'd');
 }
 
-/* *unlike_out: a category is a number here, but was a text. */
+/* *unlike_out: a category is a number here, but was a text. A text is a date if it is written as one. */
 static yk_status compare_type(const yk_tabular *t, size_t i, const char *name, bool *unlike_out)
 {
     const yk_schema_column *c = t->column[i];
-    const char *type = t->own->column[i].type, here = kind_of(type), there = kind_of(c->type);
-    const bool category = c->role == YK_COLUMN_CATEGORICAL, time = yk__time_differs(type, c->type),
-               text = here == 't' || (category && there == 't'), /* such as 2024-02-29 */
-        numbers =
-            !category && (!strcmp(type, "number") || !strcmp(c->type, "number")); /* CSV: days, perhaps */
-    *unlike_out = category && here == 'n' && there == 't' && strncasecmp(type, "bool", 4);
-    if (time && !text && !numbers)
+    const char *type = t->own->column[i].type, here = yk__type_kind(type), there = yk__type_kind(c->type);
+    const bool category = c->role == YK_COLUMN_CATEGORICAL;
+    *unlike_out = category && here == 'n' && there == 't';
+    if (!yk__time_differs(type, c->type) || here == 't' || (category && there == 't'))
+        return YK_OK;
+    if (category || (strcmp(type, "number") && strcmp(c->type, "number")))
         return yk_fail(YK_EDATA,
                        "%s: %s has the type %s here, but %s in the training data, and their numbers mean "
                        "different things: convert the column",
                        t->source->spec, name, type, c->type);
-    if (time && numbers)
-        yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
-                "%s since 1970",
-                t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
-                here == 'd' || there == 'd' ? "days" : "seconds");
+    yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
+            "%s since 1970",
+            t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
+            here == 'd' || there == 'd' ? "days" : "seconds");
     return YK_OK;
 }
 
@@ -194,7 +177,6 @@ yk_status yk__tabular_types(const yk_tabular *t)
 {
     const bool guessed = !strcmp(t->source->ops->name, "csv");
     yk_text list = {0};
-    size_t n = 0;
     yk_status st = YK_OK;
     for (size_t i = 0; i < t->own->ncolumns && !st; i++) {
         char name[80];
@@ -202,13 +184,13 @@ yk_status yk__tabular_types(const yk_tabular *t)
         if (!t->column[i] || !yk_is_feature(t->column[i]))
             continue;
         st = compare_type(t, i, yk_tabular_name(t, i, name), &unlike);
-        if (unlike && !guessed)
-            yk__tabular_list_add(&list, n++, name, NULL);
+        if (unlike && !guessed && yk_text_item(&list))
+            yk_text_add(&list, name);
     }
     if (list.s && !st)
         yk_warn(
-            "%s: categorical columns have numbers here, but strings in the training data: values are equal "
-            "only if they are written the same way (7 is not 07): %s",
+            "%s: categorical columns have numbers or booleans here, but strings in the training data: values "
+            "are equal only if they are written the same way (7 is not 07, true is not True): %s",
             t->source->spec, list.s);
     yk_text_fini(&list);
     return st;

@@ -118,7 +118,7 @@ typedef struct {
     uint64_t page; /* where their page begins in the file, for messages */
 } yk_parquet_values;
 
-/* Writes number i as CSV files do: 10, 0.1, true, 2024-02-29, 2024-02-29 12:30:00.5; "" if it is null or NaN. */
+/* Writes number i as most CSV files do: 10, 0.1, true, 2024-02-29, 2024-02-29 12:30:00.5; "" if it is null or NaN. */
 void yk_parquet_number_text(const yk_parquet_values *v, size_t i, char out[YK_PARQUET_TEXT_SIZE]);
 
 typedef struct yk_parquet_reader yk_parquet_reader;

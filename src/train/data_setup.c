@@ -13,27 +13,12 @@ enum { MIN_KEYS = 64, SAMPLE_ROWS = 1 << 15, MAX_HOT = 1 << 17 };
 /* ---- the schema: that of the run that this one continues, or of its training data. The chief determines it and sends it to the
  * other processes, so that all of them read the data in the same way. */
 
-/* Of a table, or what is known about other formats. The source owns its texts. */
-static yk_schema schema_of(const yk_source *s)
-{
-    yk_schema all = s->schema ? *s->schema : (yk_schema){.format = (char *)s->ops->name, .options = s->kept};
-    if (s->class_names)
-        all.classes = *s->class_names;
-    if (s->height) {
-        all.height = s->height;
-        all.width = s->width;
-        all.channels = s->channels;
-        all.fit = (char *)s->fit;
-    }
-    return all;
-}
-
 yk_status yk__schema_keep(yk__trainer *t)
 {
     const yk_source *s = t->train.source;
     if (t->cluster.rank != 0)
         return YK_OK;
-    yk_schema all = schema_of(s);
+    yk_schema all = yk_source_schema(s);
     char standardize[YK_STANDARDIZE_TEXT];
     yk_net_options_standardize_text(&t->model->shape.net, standardize);
     if (s->height)
@@ -49,7 +34,7 @@ static yk_status broadcast_schema(yk__trainer *t, const yk_source *s, yk_key_spa
     uint64_t hashed_into, bytes;
     yk_text message = {0};
     if (s) {
-        const yk_schema plain = schema_of(s);
+        const yk_schema plain = yk_source_schema(s);
         char *text = yk_schema_write(&plain);
         yk_text_put(&message, &s->hashed_into, sizeof hashed_into);
         if (text)
@@ -245,7 +230,7 @@ static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, co
 {
     yk_dataset *out = &t->set[set].data;
     const yk_source *like = t->train.source;
-    yk_schema images = schema_of(like);
+    yk_schema images = yk_source_schema(like);
     images.options = like->kept;
     o->shape_only = false;
     o->schema = like->schema;

@@ -1,6 +1,7 @@
 /* Describes a run: the notes at its start, --dry-run and --profile. */
 #include "train/setup.h"
 
+#include "base/text.h"
 #include "kern/block.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,20 +96,19 @@ static void print_data(const yk__trainer *t)
 /* --class-weight, as it is used. A server knows only the option. */
 static void print_class_weights(const yk__trainer *t)
 {
-    enum { SHOWN = 10 };
-    char text[SHOWN * 64] = "";
-    size_t n = 0;
+    yk_text text = {0};
     const uint32_t classes = t->class_weight ? t->model->shape.classes : 0;
     const yk__names *names = t->train.source ? t->train.source->class_names : NULL;
-    for (uint32_t c = 0; c < classes && c < SHOWN; c++) {
+    for (uint32_t c = 0; c < classes; c++) {
         char number[24];
         snprintf(number, sizeof number, "%u", c);
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s %.4g", c ? ", " : "",
-                              names && c < names->n ? names->name[c] : number, (double)t->class_weight[c]);
+        if (yk_text_item(&text))
+            yk_text_print(&text, "%.40s %.4g", names && c < names->n ? names->name[c] : number,
+                          (double)t->class_weight[c]);
     }
     if (t->config->class_weight)
-        yk_note("class weights: %s%s", classes ? text : t->config->class_weight,
-                classes > SHOWN ? ", ..." : "");
+        yk_note("class weights: %s", text.s ? text.s : t->config->class_weight);
+    yk_text_fini(&text);
 }
 
 /* Groups whose gradients are applied immediately, while all workers take the same steps. */

@@ -158,7 +158,7 @@ static yk_status check_examples(const yk__trainer *t)
     double weight = own.weight;
     for (int i = 0; i < r->observation.nprocesses; i++)
         weight += r->observation.process[i].phases.weight;
-    return weight > 0.0 || r->resumed_from || r->lost
+    return weight > 0.0 || r->resumed_from || r->lost || t->cluster.rank_lost
                ? YK_OK
                : yk_fail(YK_EDATA,
                          "%s: all examples that the run used have weight 0, so it learned nothing: use other "

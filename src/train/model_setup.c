@@ -2,6 +2,7 @@
 #include "train/setup.h"
 
 #include "base/number.h"
+#include "base/text.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,13 +156,21 @@ static const char *find_class(const char *p, const yk__names *names, uint32_t cl
     return end;
 }
 
-/* "from 0 to 2", "of no, yes" */
-static const char *list_classes(const yk__names *names, uint32_t classes, char list[400])
+static yk_status fail_class_weight(const char *text, const char *word, size_t n, const yk__names *names,
+                                   uint32_t classes)
 {
-    size_t n = (size_t)snprintf(list, 400, names->n ? "of " : "from 0 to %u", classes - 1);
-    for (size_t c = 0; c < names->n && n < 300; c++)
-        n += (size_t)snprintf(list + n, 400 - n, "%s%.40s", c ? ", " : "", names->name[c]);
-    return list;
+    yk_text list = {0};
+    for (size_t c = 0; c < names->n; c++)
+        if (yk_text_item(&list))
+            yk_text_print(&list, "%.40s", names->name[c]);
+    if (!names->n)
+        yk_text_print(&list, "0 to %u", classes - 1);
+    const yk_status st = yk_fail(
+        YK_EUSAGE,
+        "--class-weight %s: '%.*s' is not CLASS=WEIGHT: CLASS must be %s %s; WEIGHT must be at least 0", text,
+        (int)n, word, names->n ? "one of:" : "from", list.s ? list.s : "");
+    yk_text_fini(&list);
+    return st;
 }
 
 /* "0=1,1=5", "no=1,yes=5" */
@@ -170,15 +179,11 @@ static yk_status parse_class_weights(const char *text, const yk__names *names, u
     for (const char *p = text; *p; p += *p == ',') {
         uint64_t class;
         double v;
-        char list[400];
         const char *equals = find_class(p, names, classes, &class), *end = equals ? equals : p;
         end += strcspn(end, ",");
         if (!equals || *equals != '=' || yk_decimal_before(equals + 1, end, &v) != end || equals + 1 == end ||
             !(v >= 0.0 && isfinite((float)v)))
-            return yk_fail(YK_EUSAGE,
-                           "--class-weight %s: '%.*s' is not CLASS=WEIGHT, with a class %s and a "
-                           "weight of at least 0",
-                           text, (int)(end - p), p, list_classes(names, classes, list));
+            return fail_class_weight(text, p, (size_t)(end - p), names, classes);
         if (out[class] >= 0.0f)
             return yk_fail(YK_EUSAGE, "--class-weight %s: class %.*s is given twice", text, (int)(equals - p),
                            p);

@@ -68,7 +68,7 @@ def test_messages_name_the_public_class():
         raises(f"validation_fraction={fraction!r}: must be a number between 0 and 1",
                lambda: yoke.LogisticRegression(early_stopping=True, validation_fraction=fraction).fit(X, y))
     for fraction in (0.0001, 0.9999):
-        raises("no examples in this part of the rows: choose another fraction (split, validation_fraction)",
+        raises("no rows are left in this part: choose a larger or smaller fraction (split, validation_fraction)",
                lambda: yoke.LogisticRegression(early_stopping=True, validation_fraction=fraction).fit(X, y))
     raises('class_weight=\'equal\': use {class: weight}, "balanced" or None',
            lambda: yoke.LogisticRegression(class_weight="equal").fit(X, y))
