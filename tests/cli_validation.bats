@@ -221,7 +221,7 @@ END
     expect 3 "--validation 0.01" "no rows are left in this part"
     printf 'a,y,w\n1,0,1\n2,1,1\n3,1,0\n4,0,0\n' >tiny.csv
     try train --model logreg --data 'csv:tiny.csv?label=y&weight=w' --validation last:0.5 --out none
-    expect 3 "all examples of the validation set have weight 0: use other data, or other rows, for --validation"
+    expect 3 "all examples of the validation set have zero weight: use other data, or other rows, for --validation"
     try train --model logreg --data libsvm:- --features 3 --validation 0.5 --out none <tiny.libsvm
     expect 2 "can be read only once, so none of its rows can be held back"
 }

@@ -92,13 +92,13 @@ wide="--epochs 6 $same"
     sed 's/:[0-9]* /:0 /' w.two.svm >zero.svm
     for way in "--batch 1" "--features 5 --stream always" "--workers 2 --mode async" "--launch 3 --servers 1"; do
         in_time 60 train --model logreg --data 'zero.svm?weight=1' --epochs 2 $way --out none
-        expect 3 "zero.svm?weight=1: all examples that the run used have weight 0, so it learned nothing: use other weights, or none"
+        expect 3 "zero.svm?weight=1: all examples that the run used have zero weight, so it learned nothing: use other weights, or none"
     done
     sed '2s/:0 /:1 /' zero.svm >one.svm
     in_time 60 train --model logreg --data 'one.svm?weight=1' --no-shuffle --batch 1 --steps 1 --launch 2 --servers 0 --out none
     expect 0
     try eval --checkpoint memory --data 'zero.svm?weight=1'
-    expect 3 "zero.svm?weight=1: all examples have weight 0: use other weights, or none"
+    expect 3 "zero.svm?weight=1: all examples have zero weight: use other weights, or none"
     sed -i '7s/:[0-9]* /:-1 /' w.two.svm
     try train --model logreg --data 'w.two.svm?weight=1' --out bad
     expect 3 "record 7" "is not LABEL:WEIGHT with a weight of at least 0"

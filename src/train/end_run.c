@@ -160,10 +160,11 @@ static yk_status check_examples(const yk__trainer *t)
         weight += r->observation.process[i].phases.weight;
     return weight > 0.0 || r->resumed_from || r->lost || t->cluster.rank_lost
                ? YK_OK
-               : yk_fail(YK_EDATA,
-                         "%s: all examples that the run used have weight 0, so it learned nothing: use other "
-                         "weights, or none",
-                         t->config->data);
+               : yk_fail(
+                     YK_EDATA,
+                     "%s: all examples that the run used have zero weight, so it learned nothing: use other "
+                     "weights, or none",
+                     t->config->data);
 }
 
 /* The results of all ranks, on the chief. */

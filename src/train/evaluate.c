@@ -168,7 +168,7 @@ static yk_status check_score(const yk__trainer *t, int set, const yk_score *scor
     char loss[32];
     if (score->examples && !(score->weight > 0.0))
         return yk_fail(YK_EDATA,
-                       "all examples of the %s set have weight 0: use other data, or other rows, for --%s",
+                       "all examples of the %s set have zero weight: use other data, or other rows, for --%s",
                        name, name);
     snprintf(loss, sizeof loss, "the %s loss", name);
     return score->loss <= yk__max_loss(t) ? YK_OK : yk__diverged(t, loss, score->loss, step);

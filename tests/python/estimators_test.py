@@ -130,8 +130,8 @@ def test_weights_equal_repeated_rows():
             assert np.isclose(weighted.model_.evaluate(data, labels, weight)["loss"], repeated.model_.evaluate(data[rows], labels[rows])["loss"],
                               rtol=1e-4), kind
     raises("", lambda: yoke.LinearRegression().fit(X, y, sample_weight=-weight))
-    raises("weight 0, so it learned nothing", lambda: yoke.LinearRegression().fit(X, y, sample_weight=0 * weight))
-    raises("all examples have weight 0", lambda: weighted.model_.evaluate(data, labels, 0 * weight))
+    raises("zero weight, so it learned nothing", lambda: yoke.LinearRegression().fit(X, y, sample_weight=0 * weight))
+    raises("all examples have zero weight", lambda: weighted.model_.evaluate(data, labels, 0 * weight))
     raises("the weights must have shape (60,)", lambda: yoke.LinearRegression().fit(X, y, sample_weight=weight[:3]))
 
 
