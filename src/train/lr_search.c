@@ -376,7 +376,7 @@ static uint64_t turns(const search *s, int n)
     return (uint64_t)((n + s->lanes - 1) / s->lanes);
 }
 
-/* The set-up of a trial as a number of steps, by the parameters that each of them writes. */
+/* The set-up of a trial as a number of steps, by the parameters that each of them writes. A random initial value counts twice. */
 static double setup_steps(const search *s)
 {
     const yk__trainer *t = s->t;
@@ -387,7 +387,7 @@ static double setup_steps(const search *s)
                      each = 1.0 + yk_optim_rule_of(t->group[g].optim.kind)->slots;
         const bool sparse = group->keyed && s->rows->start;
         const double entries = sparse ? (double)s->rows->start[s->rows->n] / (double)s->rows->n : 0.0;
-        all += each * floats;
+        all += (each + (t->model->ops->init != NULL)) * floats;
         written += each * (sparse ? fmin(floats, (double)s->batch * entries * (double)group->width) : floats);
     }
     return all / written;
