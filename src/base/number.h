@@ -43,9 +43,9 @@ yk_status yk_number_real(const char *text, double min, double max, double *out);
 yk_status yk_number_int(const char *text, double min, double max, int64_t *out); /* within 2^53 */
 yk_status yk_number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 
-/* Writes the shortest decimal text that reads back as x when rounded to `bits` significant bits: 0.05, not 0.050000000000000003. DBL_MANT_DIG for
- * a double, FLT_MANT_DIG if x was a float. Whole numbers are exact; exponents are written as by Python's repr(), below 1e-4 and
- * from 1e16 on: 1000000, 1e-05. */
+/* Writes the shortest decimal text that reads back as x when rounded to `bits` significant bits: 0.05, not 0.050000000000000003.
+ * DBL_MANT_DIG for a double, FLT_MANT_DIG if x was a float. Whole numbers are exact; exponents are written as by Python's repr(),
+ * below 1e-4 and from 1e16 on: 1000000, 1e-05. */
 void yk_number_shortest(double x, int bits, char *out, size_t size);
 
 /* The value of an environment variable; `otherwise` if it is not set or not a number. */

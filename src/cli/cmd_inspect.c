@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "lib/internal.h"
 #include "report/table.h"
@@ -185,16 +186,16 @@ static void print_training(const char *file, const json_t *o)
 /* "bias  0.02" or, for several outputs, "bias  no 0.1, yes -0.1" */
 static void print_bias(const inspection *i)
 {
-    enum { SHOWN = 10 };
-    const size_t n = i->weights.nbias;
+    yk_text list = {0};
     char number[16];
-    for (size_t k = 0; k < n && k < SHOWN; k++) {
+    for (size_t k = 0; k < i->weights.nbias; k++) {
         const char *class = yk_weight_class(i->model, &(yk_weight){.output = (uint32_t)k}, number);
-        printf("%-*s%s%s%.5g", k ? 0 : 12, k ? ", " : "bias", class, *class ? " " : "",
-               (double)i->weights.bias[k]);
+        if (yk_text_item(&list))
+            yk_text_print(&list, "%s%s%.5g", class, *class ? " " : "", (double)i->weights.bias[k]);
     }
-    if (n)
-        printf(n > SHOWN ? ", ...\n" : "\n");
+    if (list.s)
+        printf("%-12s%s\n", "bias", list.s);
+    yk_text_fini(&list);
 }
 
 static size_t parameters_of(const yk_model *m) /* without padding */

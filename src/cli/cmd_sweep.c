@@ -6,8 +6,9 @@
  * and at the end (sweep.csv, runs.csv, sweep.json).
  *
  * search = halving: with R rungs, all combinations train for 1/2^R of their length (rung 1); the better half, by the value of
- * --monitor on the validation set, else the loss on the test set, else on the training set, is resumed for twice as long (rung 2), and so on. RUN/rung-20-epochs.json is
- * the summary of a run after 20 epochs, the end of a rung, so that an interrupted sweep can be continued, even with other rungs. */
+ * --monitor on the validation set, else the loss on the test set, else on the training set, is resumed for twice as long (rung 2),
+ * and so on. RUN/rung-20-epochs.json is the summary of a run after 20 epochs, the end of a rung, so that an interrupted sweep can
+ * be continued, even with other rungs. */
 #include "cli/cli.h"
 
 #include "base/cgroup.h"

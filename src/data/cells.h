@@ -9,8 +9,8 @@
  *     close:   yk__cells_close(&r->base.cells);
  *
  * The type of a column determines its role, unless an option says otherwise: texts are categorical, anything else is numeric.
- * Equal values have the same features as in CSV, if written in the same way. Each value of a dictionary is hashed once for each reader. A table does not
- * change once it is open; cells are used by one thread.
+ * Equal values have the same features as in CSV, if written in the same way. Each value of a dictionary is hashed once for each
+ * reader. A table does not change once it is open; cells are used by one thread.
  */
 #ifndef YK_DATA_CELLS_H
 #define YK_DATA_CELLS_H
