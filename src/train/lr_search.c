@@ -16,8 +16,7 @@
  * A short run favors large rates. The longer a run, the less of its loss is the initial error, which decreases faster at a large
  * rate, and the more is noise, which is smaller at a small rate. So most steps are those of the last round, and in all rounds, the rate
  * with the smallest loss does not win if one nearer to the default is nearly as good. If the step size does not
- * depend on the gradient (adam), many small steps in the whole run cover the same distance as fewer large ones in the search, so the
- * default may catch up with a larger rate.
+ * depend on the gradient (adam), the best rate falls with the square root of the number of steps, so a winner above the default is lowered.
  */
 #include "train/setup.h"
 
@@ -43,7 +42,7 @@ static const double factors[CANDIDATES] = {0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0,
 #define MAX_SHARE   0.1  /* of the time of the run */
 #define PLANNED     0.7  /* of both: rows are read for the first time, and cores share memory */
 #define MAX_MEMORY  0.25 /* of the available memory */
-#define SMALL       0.05 /* of the loss of the untrained model */
+#define SMALL       0.05 /* of the smallest loss */
 
 typedef struct {
     yk_local *store;
@@ -65,7 +64,6 @@ typedef struct {
     double held_weight;   /* of the examples that are held back */
     double started;       /* base/clock.h */
     double step;          /* CPU seconds */
-    double untrained;     /* the loss before the first step */
     uint64_t first, last; /* steps of the first and of the last round */
     trial trial[CANDIDATES];
     /* the current round */
@@ -289,18 +287,18 @@ static int winner(const search *s)
     int chosen = best;
     for (int i = 0; i < s->n; i++) {
         const int k = s->active[i];
-        if (excess(s, k, best) <= SMALL * s->untrained && abs(k - DEFAULT) < abs(chosen - DEFAULT))
+        if (excess(s, k, best) <= SMALL * mean_loss(s, best) && abs(k - DEFAULT) < abs(chosen - DEFAULT))
             chosen = k;
     }
     return chosen;
 }
 
-/* If the step size of every searched group depends only on its rate: lowers a winner above the default to the smallest rate, not below
- * the default, that covers the same distance in the whole run as the winner did in the search. */
+/* If the step size of every searched group depends only on its rate, the best rate falls with the square root of the number of steps:
+ * lowers a winner above the default accordingly, to a rate that is not below the default. */
 static int rate_for_whole_run(const search *s, int won)
 {
     const yk__trainer *t = s->t;
-    const double enough = factors[won] * (double)s->from / (double)s->run_steps;
+    const double enough = factors[won] * sqrt((double)s->from / (double)s->run_steps);
     for (int g = 0; g < t->model->ngroups; g++) {
         const yk_group *group = &t->model->group[g];
         if (yk_by_group_of(&t->config->lr, group->name, group->keyed, 0.0) == YK_ALL &&
@@ -397,7 +395,7 @@ static double setup_steps(const search *s)
 static void plan_rounds(search *s, double steps)
 {
     static const int trials[ROUNDS] = {CANDIDATES, 6, 2};     /* at most */
-    uint64_t parts = 1, evaluations = 1, before = 0, now = 1; /* 1: measure() */
+    uint64_t parts = 1, evaluations = 0, before = 0, now = 1; /* 1: measure() */
     hold_back(s, steps);
     for (int k = 0; k < ROUNDS; k++) {
         parts += turns(s, trials[k]) * (now - before);
@@ -411,7 +409,7 @@ static void plan_rounds(search *s, double steps)
     s->last = s->first * before;
 }
 
-/* Times the steps of a trial of the default, and evaluates the untrained model. */
+/* Times the steps of a trial of the default. */
 static yk_status measure(search *s)
 {
     trial *r = &s->trial[DEFAULT];
@@ -420,9 +418,6 @@ static yk_status measure(search *s)
     yk_status st = lane_init(&l, s);
     if (!st)
         st = start_trial(s, DEFAULT);
-    if (!st && !r->ended)
-        st = judge(&l, r);
-    s->untrained = mean_loss(s, DEFAULT);
     const double begin = yk_thread_seconds(), end = yk_now() + MAX_SECONDS / 10.0;
     for (; !st && !r->ended && (!k || (k < s->first && yk_now() < end)); k++)
         st = step(&l, r, k);
