@@ -54,6 +54,8 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     expect 2 "a job prints whether workers can join"
     in_time 60 train --join run --launch 2
     expect 2 "--launch cannot be used with --join"
+    in_time 60 train --join run --dry-run
+    expect 2 "--dry-run cannot be used with --join"
     in_time 60 train $short --launch 2 --servers 1 --out none
     expect 0 "a lost process ends the job: synchronous steps need all workers"
 }
