@@ -207,10 +207,11 @@ static yk_status ask_server(const char *address, const char *token_file, char **
 /* A worker that joins is one process, on this host. */
 static yk_status check_join(const yoke_options *o)
 {
-    static const char *const others[] = {"launch", "hosts", "hostfile", "restarts", "resume", "dry-run"};
+    static const char *const others[] = {"launch", "hosts", "hostfile", "restarts",
+                                         "resume", "out",   "dry-run"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const char *value = yoke_options_get(o, others[i]);
-        if (value && strcmp(value, "false"))
+        if (value && strcmp(value, "false") && strcmp(value, "none"))
             return yk_fail(
                 YK_EUSAGE,
                 "--%s cannot be used with --join, which adds one worker, on this host, to a running job",
