@@ -50,10 +50,18 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     expect 0 "the servers allow workers to be lost or to join without a restart"
     in_time 60 train $short --launch 2 --mode async --servers 1 --out none
     expect 0 "workers cannot join this job: it has no run directory"
+    seq 40 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    in_time 60 train --model logreg --data libsvm:a.libsvm --stream always --test none --launch 2 --mode async --servers 1 --out streamed
+    expect 0 "40 examples, streamed, 9 columns"
+    expect 0 "workers cannot join this job: its data is streamed"
     in_time 60 train --join run
     expect 2 "a job prints whether workers can join"
     in_time 60 train --join run --launch 2
     expect 2 "--launch cannot be used with --join"
+    in_time 60 train --join run --out elsewhere
+    expect 2 "--out cannot be used with --join"
+    in_time 60 train --join run --dry-run
+    expect 2 "--dry-run cannot be used with --join"
     in_time 60 train $short --launch 2 --servers 1 --out none
     expect 0 "a lost process ends the job: synchronous steps need all workers"
 }

@@ -261,6 +261,8 @@ equals_serial() { # BATCH OPTION...
     expect 2 "--hosts a:x"
     in_time 60 $one --hostfile none-such
     expect 2 "none-such"
+    in_time 60 $one --hostfile none-such --hosts a
+    expect 2 "--hosts and --hostfile cannot be used together"
     in_time 60 $one --hosts a:2 --launch 3
     expect 2 "--launch 3: the hosts have only 2 slots"
     in_time 60 $one --launch 2 --mpi-options '--mca btl tcp'

@@ -114,6 +114,15 @@ joiner_pid() {
     until [ -e run/join ]; do
         kill -0 "$BACKGROUND" || { cat err; return 1; }
     done
+    status=0
+    timeout 20 "$YOKE" train --join run --batch 7 2>refused || status=$?
+    equal "another option" "$status $(cat refused)" \
+        "2 yoke: error: --batch 7 differs from the job, which has 2; leave it out: a worker that joins has the options of the job"
+    mkdir other
+    sed '2s/.*/1,99,c1/' a.csv >other/a.csv
+    status=0
+    (cd other && timeout 20 "$YOKE" train --join ../run 2>../refused) || status=$?
+    equal "other data" "$status $(grep -c "the job refused this worker" refused)" "2 1"
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
     wait_for_message "a worker has joined; 3 are training now"
@@ -126,6 +135,7 @@ joiner_pid() {
     equal "name in ps" "$(cat "/proc/$(rank_pid 1)/comm")" yoke
     end_and_complete
     # the original workers did not train on all examples; the summary has both joined workers, and marks the lost one
+    equal "joined workers" "$(tail -n 1 interrupted | grep -o '"joined_workers":[0-9]*')" '"joined_workers":2'
     tail -n 1 interrupted | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
         awk -v all="$(tail -n 1 interrupted | grep -o '"examples":[0-9]*' | head -n 1 | tr -dc 0-9)" \
             '{ n += $1 } END { exit !(n > 0 && n < all) }'

@@ -30,7 +30,9 @@ static void hosts_are_counted(void **state)
     assert_int_equal(n, 2);
     assert_int_equal(count("hosts", "u@a,[fe80::1]:2", "0", &n), YK_OK);
     assert_int_equal(n, 3);
-    assert_error(count("hosts", "a,b:2", "4", &n), YK_EUSAGE, "--launch 4: the hosts have only 3 slots");
+    assert_error(
+        count("hosts", "a,b:2", "4", &n), YK_EUSAGE,
+        "--launch 4: the hosts have only 3 slots; give them more (--hosts a:4,b:4), or use --launch 3");
     assert_int_equal(count("join", "runs/x", "2", &n), YK_OK);
     assert_int_equal(n, 1);
     assert_int_equal(count("batch", "10", "0", &n), YK_OK); /* no job */
@@ -55,7 +57,8 @@ static void hostfiles_are_counted(void **state)
         {"a slots=1\nb\na\n", 3},
         {"a max_slots=2\nfe80::1 slots=2\n", 3},
     };
-    static const char *const wrong[] = {"a slots=x\n", "a slots=\n", "a slots=99999\n", "^a slots=2\n"};
+    static const char *const wrong[] = {"a slots=x\n", "a slots=\n", "a slots=99999\n", "^a slots=2\n",
+                                        "a:2\n"};
     int64_t n;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         assert_int_equal(count_file(want[i].text, &n), YK_OK);

@@ -28,7 +28,7 @@ static const struct {
      "init-bias "
      "standardize "
      "augment dry-run "
-     "profile mode staleness workers threads bind servers quorum local-steps prefetch deadline batch "
+     "mode staleness workers threads bind servers quorum local-steps prefetch deadline batch "
      "global-batch epochs "
      "steps monitor patience min-delta no-stop-on-divergence seed "
      "optimizer lr "

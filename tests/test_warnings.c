@@ -238,6 +238,10 @@ static void overfitting(void **state)
               (double[]){0.7, 0.6, 0.55, 0.56, 0.55, 0.57, 0.55, 0.56},
               (double[]){0.7, 0.8, 0.82, 0.82, 0.81, 0.81, 0.81, 0.81});
     expect(&t, ""); /* a plateau */
+    t = begin(6, (double[]){(double)NAN, 0.65, 0.61, 0.59, 0.58, 0.57},
+              (double[]){0.6931, 0.78, 0.78, 0.73, 0.73, 0.75}, (double[]){0.7, 0.2, 0.3, 0.4, 0.5, 0.5});
+    t.point[0].m.epoch = 0.0;
+    expect(&t, ""); /* class weights: the test loss was never below that of the untrained model */
 }
 
 static void oscillation(void **state)

@@ -228,6 +228,7 @@ static yk_status check_pairs(const yk_config *c)
         bool both;
         const char *one, *other;
     } pair[] = {{c->epochs && c->steps, "epochs", "steps"},
+                {c->hosts && c->hostfile, "hosts", "hostfile"},
                 {c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000, "lr-decay-epochs", "lr-decay-every"},
                 {yk_by_group_given(&c->warm_up) && yk_by_group_given(&c->warm_up_epochs), "warm-up",
                  "warm-up-epochs"}};

@@ -96,11 +96,14 @@ static yk_status read_line(const char *from, char *line, list *out)
     line[strcspn(line, "#")] = '\0';
     const char *host = line + strspn(line, BLANKS);
     const size_t n = strcspn(host, BLANKS "=");
+    const char *colon = memchr(host, ':', n);
+    const bool numbered =
+        colon && !memchr(colon + 1, ':', n - (size_t)(colon + 1 - host)); /* HOST:N; not IPv6 */
     const yk_status st = check_names(from, line);
     if (st || !*host)
         return st;
     const int slots = slots_of(host + n);
-    if (!isalnum((unsigned char)*host) || !slots || n >= sizeof out->host->name)
+    if (!isalnum((unsigned char)*host) || numbered || !slots || n >= sizeof out->host->name)
         return yk_fail(YK_EUSAGE, "%s: a line must be of the form HOST slots=N", from);
     return add(out, host, n, slots);
 }
@@ -140,8 +143,9 @@ static yk_status limit(const yk_config *c, list *l)
         left -= l->host[i].processes;
     }
     return yk_fail(YK_EUSAGE,
-                   "--launch %lld: the hosts have only %lld slots; give them more (--hosts a:4,b:4)",
-                   (long long)c->launch, (long long)(c->launch - left));
+                   "--launch %lld: the hosts have only %lld slots; give them more (--hosts a:4,b:4), or use "
+                   "--launch %lld",
+                   (long long)c->launch, (long long)(c->launch - left), (long long)(c->launch - left));
 }
 
 yk_status yk_job_hosts(const yk_config *c, yk_host **out, size_t *n_out)

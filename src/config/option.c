@@ -114,7 +114,7 @@ const yk_option yk_options[] = {
      "flip,crop:4"},
     {"dry-run", NULL, FLAG(dry_run), NETWORK, SHOWS, NULL,
      "print the layers with shapes, parameters, FLOPs and memory, without training"},
-    {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
+    {"profile", NULL, FLAG(profile), NETWORK, PRINTS, NULL,
      "print the time of each phase (and of each layer of a network) to stderr after the run"},
 
     {"mode", "MODE", TEXT_OF("sync, async", mode), PARALLEL, TRAINS | YK_OPT_SETS_MODE, "sync",

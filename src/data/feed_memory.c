@@ -184,8 +184,10 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
     if (st || !feed->plan.rounds)
         return st ? st : yk_feed_chunk_rows_restore(feed, saved, n, &chunk_rows);
     if (saved[0] != YK_CURSOR_LOCKSTEP)
-        return yk_fail(YK_EUSAGE,
-                       "the checkpoint was written by asynchronous training: resume it with --mode async");
+        return yk_fail(
+            YK_EUSAGE,
+            "the checkpoint was written by asynchronous training or with --quorum: resume it with --mode "
+            "async or --quorum");
     for (int i = 0; i < feed->plan.workers; i++)
         begin_rounds(f, i, saved[1], saved[2]);
     return YK_OK;

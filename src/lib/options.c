@@ -207,10 +207,11 @@ static yk_status ask_server(const char *address, const char *token_file, char **
 /* A worker that joins is one process, on this host. */
 static yk_status check_join(const yoke_options *o)
 {
-    static const char *const others[] = {"launch", "hosts", "hostfile", "restarts", "resume"};
+    static const char *const others[] = {"launch", "hosts", "hostfile", "restarts",
+                                         "resume", "out",   "dry-run"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const char *value = yoke_options_get(o, others[i]);
-        if (value && strcmp(value, "false"))
+        if (value && strcmp(value, "false") && strcmp(value, "none"))
             return yk_fail(
                 YK_EUSAGE,
                 "--%s cannot be used with --join, which adds one worker, on this host, to a running job",
@@ -262,6 +263,23 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
     return st;
 }
 
+/* The servers of a job refuse workers with other options, without saying which. */
+static yk_status set(yk_config *c, const yk__setting *s)
+{
+    const yk_option *o = yk_option_find(s->name);
+    char number[YK_OPTION_TEXT];
+    char *of_job =
+        c->join_text && o && o->flags & YK_OPT_MUST_AGREE ? strdup(yk_config_changed(c, o, number)) : NULL;
+    yk_status st = yk_config_set(c, s->name, s->value);
+    if (!st && of_job && strcmp(of_job, yk_config_changed(c, o, number)))
+        st = yk_fail(YK_EUSAGE,
+                     "--%s %s differs from the job%s%s; leave it out: a worker that joins has the options of "
+                     "the job",
+                     s->name, s->value, *of_job ? ", which has " : "", of_job);
+    free(of_job);
+    return st;
+}
+
 yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
 {
     yk_config_init(out);
@@ -273,7 +291,7 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
     const yk_by_group before = out->lr;
     for (size_t i = 0; !st && i < o->n; i++)
         if (o->setting[i].name)
-            st = yk_config_set(out, o->setting[i].name, o->setting[i].value);
+            st = set(out, &o->setting[i]);
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/config.ini", out->out ? out->out : "");
     if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && access(path, F_OK) == 0)

@@ -269,9 +269,9 @@ static bool check_overfitting(const curves *t)
     double since = HUGE_VAL; /* the lowest one of the last quarter */
     for (size_t i = r->points - (r->points + 3) / 4; i < r->points; i++)
         since = fmin(since, r->point[i].m.test_loss);
-    if (best + 3 > r->points || !(p->m.epoch < 0.75 * last->m.epoch) || since < 1.03 * p->m.test_loss ||
-        last->m.test_loss < 1.05 * p->m.test_loss || last->m.test_loss < p->m.test_loss + 0.01 * uniform ||
-        last->m.train_loss > 0.8 * p->m.train_loss)
+    if (best + 3 > r->points || !(p->m.epoch > 0.0) || !(p->m.epoch < 0.75 * last->m.epoch) ||
+        since < 1.03 * p->m.test_loss || last->m.test_loss < 1.05 * p->m.test_loss ||
+        last->m.test_loss < p->m.test_loss + 0.01 * uniform || last->m.train_loss > 0.8 * p->m.train_loss)
         return false;
     warn(t->w, YK_WARNING_OVERFITTING,
          "the test loss was lowest, %.4f, at epoch %.3g of %.3g, and is %.4f at the end: the model overfits "

@@ -274,7 +274,7 @@ static yk_status handle_join(yk_server *s, yk__client *c, const yk__up *up)
     if (fits && s->chief)
         yk_note("a worker has joined; %d %s training now", s->active, s->active == 1 ? "is" : "are");
     if (!fits) {
-        c->active = false;
+        c->active = c->joined = false;
         c->left = true;
         s->active--;
         if (s->chief)

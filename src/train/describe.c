@@ -76,7 +76,7 @@ static void print_data(const yk__trainer *t)
     char examples[48] = "streamed";
     if (d->examples)
         snprintf(examples, sizeof examples, "%llu example%s%s", (unsigned long long)d->examples,
-                 yk_plural(d->examples), d->rows || !t->plan->trains ? "" : ", streamed");
+                 yk_plural(d->examples), yk__is_streamed(t) ? ", streamed" : "");
     char classes[32] = "";
     if (!t->loss->numbers)
         snprintf(classes, sizeof classes, ", %u classes", d->classes);

@@ -373,9 +373,11 @@ static void set_data(const yk__plan_input *in, yk_plan *p)
     if (d->resumed)
         set_chunk_rows(p, d->chunk_rows);
     p->steps_per_epoch = yk_plan_epoch_steps(p, d->examples);
-    if (!p->synchronous && !p->eval_every)
-        p->eval_every = eval_interval(p);
     p->run_steps = run_steps(p);
+    if (!p->synchronous && !p->eval_every) {
+        p->eval_every = eval_interval(p);
+        p->final_eval = p->run_steps; /* each worker may have a smaller last batch */
+    }
     for (int g = 0; g < p->ngroups; g++)
         set_schedule(in, p, g);
     set_stale_rules(in, p);

@@ -13,7 +13,11 @@ static yk_status check_single(const yk__plan_input *in)
     return in->job->single && (yk__plan_servers_of(c).job > 0 || c->quorum || c->prefetch > 0)
                ? yk_fail(YK_EUSAGE,
                          "--servers, --quorum and --prefetch need several processes: start the job "
-                         "with --launch N, --hosts, mpirun or srun")
+                         "with --launch N, --hosts, mpirun or srun%s",
+                         c->quorum ? ""
+                         : c->resume
+                             ? ", or resume it in one process with --launch 0 --servers 0 --prefetch auto"
+                             : "")
                : YK_OK;
 }
 
