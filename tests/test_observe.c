@@ -108,6 +108,7 @@ static void position_of(void *context, yk_run_position *out)
                              .examples = 2 * BATCH * step,
                              .epoch_examples = 1000,
                              .trained_examples = 2 * BATCH * step,
+                             .trained_weight = 2.0 * BATCH * (double)step,
                              .trained_loss = BATCH * (double)step};
 }
 
@@ -132,7 +133,7 @@ static yk_status steps(yk_observer *o, run *r, yk_phases *p)
         yk_phases_step(p);
         yk_phase_to(p, YK_PHASE_COMPUTE);
         yk_sleep_ns(step_ns);
-        yk_phases_done(p, 1, BATCH, 0.5 * BATCH);
+        yk_phases_done(p, 1, BATCH, BATCH, 0.5 * BATCH);
         yk_observer_traffic(o);
         if (r->step % 2 == 0 && o->c.rank == 0)
             yk_observer_progress(o, true, r->step % 10 == 0);

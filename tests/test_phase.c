@@ -94,7 +94,7 @@ static void long_steps_are_all_timed(void **state)
         yk_phase_to(p, YK_PHASE_WORKERS);
         spend(0.001);
         yk_phase_to(p, YK_PHASE_OTHER);
-        yk_phases_done(p, 1, 64, 0.0);
+        yk_phases_done(p, 1, 64, 64.0, 0.0);
         yk_phases_barrier(p, i % 4 == 0);
     }
     yk_phases_step(p);
@@ -130,7 +130,7 @@ static void tiny_steps_are_sampled(void **state)
         spend(4e-6);
         yk_phase_to(p, YK_PHASE_APPLY);
         spend(1e-6);
-        yk_phases_done(p, 1, 10, 0.0);
+        yk_phases_done(p, 1, 10, 10.0, 0.0);
     }
     yk_phases_end(p);
     const double wall = yk_now() - begin;
@@ -221,7 +221,7 @@ static void null_is_ignored(void **state)
     yk_phase_to(NULL, YK_PHASE_COMPUTE);
     yk_phases_detail(NULL);
     yk_phase_waited(NULL, YK_PHASE_INPUT, 5);
-    yk_phases_done(NULL, 1, 1, 0.0);
+    yk_phases_done(NULL, 1, 1, 1.0, 0.0);
     yk_phases_barrier(NULL, true);
     yk_phases_end(NULL);
     yk_phases *p = make(); /* without a begin, it is empty */
@@ -269,7 +269,7 @@ static void another_thread_reads(void **state)
         spin(5e-6);
         yk_phase_to(p, YK_PHASE_APPLY);
         spin(1e-6);
-        yk_phases_done(p, 1, 1, 0.0);
+        yk_phases_done(p, 1, 1, 1.0, 0.0);
     }
     atomic_store(&r.stop, true);
     pthread_join(thread, NULL);

@@ -399,8 +399,8 @@ static void phases_and_bytes_are_in_the_samples(void **state)
     static yk_phases p[2];
     yk_phases_begin(&p[0], 2);
     yk_phases_begin(&p[1], 2);
-    yk_phases_done(&p[0], 3, 30, 0.0);
-    yk_phases_done(&p[1], 4, 40, 0.0);
+    yk_phases_done(&p[0], 3, 30, 30.0, 0.0);
+    yk_phases_done(&p[1], 4, 40, 40.0, 0.0);
     yk_phase_to(&p[0], YK_PHASE_COMPUTE);
     yk_phase_to(&p[1], YK_PHASE_EVAL);
     int samples = 0;

@@ -287,7 +287,8 @@ static uint64_t diverges(double run_steps, uint64_t last, uint64_t batch, uint64
         if (step < d.next)
             continue;
         ++*asked_out;
-        if (yk__divergence_found(&d, run_steps, (yk__loss_mark){step, step * batch, sum}, &mean)) {
+        if (yk__divergence_found(&d, run_steps,
+                                 (yk__loss_mark){step, step * batch, (double)(step * batch), sum}, &mean)) {
             assert_true(mean > 1.5 && mean <= high + 1e-9);
             return step;
         }

@@ -56,12 +56,14 @@ wide="--epochs 6 $same"
         IFS='|' read -r model format name weight options <<<"$one"
         try train --model "$model" $wide $options --data "d.$name.$format" --batch 90 --out twice
         expect 0
+        loss=$(result_of train_loss)
         for way in "--workers 3 --batch 20" "--launch 2 --servers 0 --batch 30" "--launch 2 --workers 2 --servers all --batch 15" \
             "--launch 3 --servers 1 --batch 30"; do
             case "$model $way" in fm*"servers 0"*) continue ;; esac
             in_time 60 train --model "$model" $wide $options --data "w.$name.$format?weight=$weight" $way --out weighted
             expect 0
             same_weights twice weighted
+            close "$(result_of train_loss)" "$loss"
             rm -r weighted
         done
         rm -r twice
@@ -85,9 +87,18 @@ wide="--epochs 6 $same"
     # a step of one example depends on its weight only if that is 0
     try train --model logreg --seed 1 --json --quiet --data 'w.two.svm?weight=1' --batch 1 --epochs 2 --lr 0.1 --out burst
     expect 0
+    loss=$(result_of train_loss)
     try train --model logreg --seed 1 --json --quiet --data 'w.two.svm?weight=1' --batch 1 --epochs 2 --lr 0.1 --workers 1 --lr-schedule step --out single
     expect 0
     same_weights burst single
+    close "$(result_of train_loss)" "$loss"
+    # the training loss is divided by the sum of the weights, whatever the batches: here, the model is always the untrained one
+    for way in "--batch 1" "--batch 7 --workers 2 --mode async" "--batch 7 --launch 2 --servers 0 --local-steps 2" "--batch 7 --launch 3 --servers 1 --mode async" \
+        "--batch 7 --launch 2 --servers all --mode async"; do
+        in_time 60 train --model logreg --seed 1 --json --quiet --data 'w.two.svm?weight=1' --epochs 1 --lr 1e-9 $way --out none
+        expect 0
+        close "$(result_of train_loss)" 0.693147
+    done
     # without any weight, nothing is learned; a worker may have none
     sed 's/:[0-9]* /:0 /' w.two.svm >zero.svm
     for way in "--batch 1" "--features 5 --stream always" "--workers 2 --mode async" "--launch 3 --servers 1"; do

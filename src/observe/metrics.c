@@ -221,7 +221,7 @@ static yk_progress_report progress_since(const yk_observer *o, const yk_run_posi
     yk_progress_report p = {.now = {.step = at->step,
                                     .examples = at->examples,
                                     .loss = (at->trained_loss - from->at.trained_loss) /
-                                            (double)(at->trained_examples - from->at.trained_examples),
+                                            (at->trained_weight - from->at.trained_weight),
                                     .examples_per_second = (double)(at->examples - began->examples) / seconds,
                                     .steps_per_second = (double)(at->step - began->step) / seconds,
                                     .epoch = yk_epochs_done(at),
@@ -239,7 +239,7 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
 {
     yk__metrics *m = o->metrics;
     yk_verdict v;
-    if (m->written.at.step == at->step || m->written.at.trained_examples == at->trained_examples)
+    if (m->written.at.step == at->step || m->written.at.trained_weight == at->trained_weight)
         return;
     if (now - m->then.time >= rate_seconds) {
         m->from = m->then;
@@ -283,7 +283,7 @@ void yk_observer_progress(yk_observer *o, bool point, bool line)
     o->c.position(o->c.context, &at);
     if (point)
         write_point(o, &at, now);
-    if (line && at.trained_examples > m->shown.at.trained_examples) {
+    if (line && at.trained_weight > m->shown.at.trained_weight) {
         const yk_progress_report p = progress_since(o, &at, now, &m->shown, &m->shown);
         if (yk_mutex_trylock(&o->lock)) { /* else the next update follows soon */
             o->history.progress = p;

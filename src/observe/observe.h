@@ -50,8 +50,8 @@ typedef struct {
     uint64_t step, examples;
     uint64_t late_examples;    /* of dropped gradients: not in `examples`, but part of their epoch */
     uint64_t epoch_examples;   /* examples of one epoch; 0: not known yet */
-    uint64_t trained_examples; /* since this process started, and the sum of their loss */
-    double trained_loss;
+    uint64_t trained_examples; /* since this process started, and the sums of their weights and losses */
+    double trained_weight, trained_loss;
 } yk_run_position;
 
 /* Epochs, including the fraction of the current one; NaN: not known. Examples of late gradients count. */

@@ -446,11 +446,14 @@ static void add_headers(const yk_exchange *x, yk_round *out)
     }
 }
 
-yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,
-                              yk_round *out)
+yk_status yk_exchange_headers(yk_exchange *x, const yk_step_result *own, yk_round *out)
 {
     *out = (yk_round){.last = -1};
-    const header mine = {.examples = examples, .steps = steps, .loss = loss, .action = action};
+    const header mine = {.examples = own->examples,
+                         .steps = own->steps,
+                         .extra_weight = own->weight - (double)own->examples,
+                         .loss = own->loss,
+                         .action = own->action};
     const yk_status st = exchange_headers(x, &mine, out);
     if (!st)
         add_headers(x, out);

@@ -31,6 +31,7 @@
 
 #include "comm/comm.h"
 #include "core/grad.h"
+#include "store/store.h"
 #include "watch/phase.h"
 #include "watch/trace.h"
 
@@ -63,8 +64,7 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
 yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out);
 
 /* The totals of a round without gradients. */
-yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,
-                              yk_round *out);
+yk_status yk_exchange_headers(yk_exchange *x, const yk_step_result *own, yk_round *out);
 
 /* Replaces an array [nparams] with its mean over the ranks. */
 yk_status yk_exchange_mean(yk_exchange *x, float *array);

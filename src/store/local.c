@@ -220,11 +220,12 @@ static yk_status end_together(yk_local *s, int me, yk_step_result *out)
         extra += s->worker[i].grad.extra_weight;
         out->loss += s->worker[i].grad.loss;
     }
+    out->weight = (double)out->examples + extra;
     if (out->examples && s->config.clip_norm > 0.0)
-        st = clip_sum(s, me, (double)out->examples + extra);
+        st = clip_sum(s, me, out->weight);
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
         if (s->table[g].ops->clock)
-            st = s->table[g].ops->clock(&s->table[g], me, (double)out->examples + extra);
+            st = s->table[g].ops->clock(&s->table[g], me, out->weight);
     /* all apply the same amount: which one is last does not matter */
     return st ? st : yk__local_barrier(s, me, false);
 }
@@ -296,7 +297,9 @@ static yk_status end_step(yk_local *s, int me, yk_step_result *out)
         if (st || out->examples == 0)
             return st;
     } else {
-        *out = (yk_step_result){.examples = w->grad.examples, .loss = w->grad.loss};
+        *out = (yk_step_result){.examples = w->grad.examples,
+                                .weight = (double)w->grad.examples + w->grad.extra_weight,
+                                .loss = w->grad.loss};
         if (out->examples == 0) /* the end of an epoch is not a step */
             return YK_OK;
         if (yk__sampled(s, w))

@@ -80,7 +80,7 @@ static yk_status average(yk_local *s, const yk_step_result *own)
     const yk_view *v = &s->table[0].shared;
     yk_round round;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
-    yk_status st = yk_exchange_headers(x, own->examples, own->loss, own->action, own->steps, &round);
+    yk_status st = yk_exchange_headers(x, own, &round);
     if (!st && round.examples)
         st = yk_exchange_mean(x, v->w);
     for (int i = 0; !st && round.examples && i < s->table[0].rule->slots; i++)
@@ -90,6 +90,7 @@ static yk_status average(yk_local *s, const yk_step_result *own)
     yk_local_restore(s, s->restored_steps + round.steps); /* some ranks had fewer batches than others */
     yk_exchange_end_round(x, &round, s->config.phases);
     s->round = (yk_step_result){.examples = round.examples,
+                                .weight = (double)round.examples + round.extra_weight,
                                 .loss = round.loss,
                                 .steps = round.steps,
                                 .action = (yk_action)round.action};
@@ -105,6 +106,7 @@ yk_status yk__replica_end_step(yk_local *s, int me, yk_action action, const yk_s
     const uint64_t due = c->until_due(c->context, s->restored_steps), /* the same in all steps of a round */
         max = due < c->local_steps ? due : c->local_steps;
     sum->examples += one->examples;
+    sum->weight += one->weight;
     sum->loss += one->loss;
     sum->steps += one->steps;
     sum->own += one->own;

@@ -41,8 +41,9 @@ typedef struct yk_server yk_server;
 /* Called on server 0 by yk_server_run(), in its thread. */
 typedef struct {
     void *context;
-    /* After an update, with its examples and their summed loss. Answers to workers wait until it returns. */
-    yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double loss);
+    /* After an update that ended step `steps`: its examples, and the sums of their weights and losses. Answers to workers wait until
+     * it returns. */
+    yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double weight, double loss);
     yk_status (*epoch_over)(void *context); /* synchronous: no worker had examples in this round */
     /* Called on every server that sets them. on_tick: about fifty times a second. poll: in every iteration of the server's
      * loop, for a process that also trains; *busy_out: there was something to do. */

@@ -397,7 +397,6 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
         .n = (uint32_t)n,
         .round = s->round,
         .examples = s->totals.examples,
-        .loss = s->totals.loss,
         .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
         .end = yk_local_steps(s->config.table)};
     yk_phase_to(s->config.phases, YK_PHASE_LOOKUP);

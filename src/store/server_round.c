@@ -96,12 +96,13 @@ static yk_status apply(update *u)
 static yk_status updated(yk_server *s, const yk__up *sum)
 {
     const yk_server_hooks *h = &s->hooks;
+    const double weight = (double)sum->examples + sum->extra_weight;
     s->state.updates += sum->steps;
     if (!s->chief)
-        yk_phases_done(s->config.phases, sum->steps, sum->examples, sum->loss);
-    yk_status st = s->chief && h->updated
-                       ? h->updated(h->context, yk_local_steps(s->config.table), sum->examples, sum->loss)
-                       : YK_OK;
+        yk_phases_done(s->config.phases, sum->steps, sum->examples, weight, sum->loss);
+    yk_status st = s->chief && h->updated ? h->updated(h->context, yk_local_steps(s->config.table),
+                                                       sum->examples, weight, sum->loss)
+                                          : YK_OK;
     if (!st)
         yk__stop_if_asked(s);
     return st;

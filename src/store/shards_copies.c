@@ -286,6 +286,7 @@ yk_status yk__copies_clock(yk_store *store, int me, yk_action action, yk_step_re
     if (!st && me == c->first) {
         c->totals.steps += one.steps;
         c->totals.examples += one.examples;
+        c->totals.extra_weight += one.weight - (double)one.examples;
         c->totals.loss += one.loss;
     }
     const uint64_t own = c->share[me - c->first];

@@ -234,13 +234,12 @@ yk_status yk__shards_end_step(yk_shards *s, yk__channel *c)
     const bool rounds = s->plan->lockstep,
                leaves = s->config.leave && *s->config.leave; /* the job that it joined */
     yk_step_result *out = &c->result;
-    *out = (yk_step_result){.examples = c->totals.examples, .loss = c->totals.loss, .steps = c->totals.steps};
+    *out = (yk_step_result){.examples = c->totals.examples, .steps = c->totals.steps};
     if (rounds) {
         const yk_status st = yk__shards_await(s, c);
         if (st)
             return st;
-        *out = (yk_step_result){
-            .examples = c->status.examples, .loss = c->status.loss, .steps = c->status.steps - before};
+        *out = (yk_step_result){.examples = c->status.examples, .steps = c->status.steps - before};
     }
     /* it has announced batches: it got examples since this step began */
     const bool stop = c->status.flags & YK__STOP, has = yk__shards_added(c) > 0 || yk__outstanding(c) > 0;

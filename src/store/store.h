@@ -34,10 +34,10 @@ typedef enum { YK_ACTION_CONTINUE, YK_ACTION_SAVE, YK_ACTION_STOP } yk_action;
 
 /* The step that clock() ended. */
 typedef struct {
-    uint64_t examples; /* of this worker; in rounds: of all workers, 0 at the end of an epoch */
-    double loss;       /* summed over these examples */
-    uint64_t steps;    /* more than one at the end of a round of local SGD */
-    uint64_t own;      /* examples of this process */
+    uint64_t examples;   /* of this worker; in rounds: of all workers, 0 at the end of an epoch */
+    double weight, loss; /* sums over these examples */
+    uint64_t steps;      /* more than one at the end of a round of local SGD */
+    uint64_t own;        /* examples of this process */
     yk_action action;
     bool pending; /* no result yet: a round of local SGD continues, or there are no examples for now */
     bool over;    /* no examples are left, or the job ends */

@@ -82,6 +82,7 @@ static const struct numbers {
 } all_numbers[] = {
     {"counters", true, YK_DTYPE_U64, 4, {AT(step), AT(epoch), AT(examples), AT(period_examples)}},
     {"sums", true, YK_DTYPE_F64, 2, {AT(period_loss), AT(seconds)}},
+    {"extra_weight", false, YK_DTYPE_F64, 1, {AT(period_extra_weight)}},
     {"late", false, YK_DTYPE_U64, 2, {AT(late), AT(late_examples)}},
     {"earlier", false, YK_DTYPE_U64, 1, {AT(earlier)}},
     {"data_examples", false, YK_DTYPE_U64, 1, {AT(data_examples)}},

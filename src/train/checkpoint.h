@@ -37,6 +37,7 @@ typedef struct {
     uint64_t step, epoch, examples;
     double period_loss, seconds; /* loss since the last evaluation; training time so far */
     uint64_t period_examples;
+    double period_extra_weight;
     uint64_t late, late_examples; /* gradients that were dropped, and their examples */
     uint64_t earlier;             /* steps of the runs before this one (--warm-start) */
     yk_best best;                 /* with a validation set; step 0: none */

@@ -87,7 +87,7 @@ static yk_status evaluate_and_save(void *context)
     at.best = t->selection.best;
     if (s->due.eval && t->set[YK__VALIDATION].used) { /* a resumed run must not select this step again */
         at.period_examples = 0;
-        at.period_loss = 0.0;
+        at.period_extra_weight = at.period_loss = 0.0;
     }
     if (!st && s->saved)
         st = yk__save(t, t->cluster.whole, &at);
@@ -333,22 +333,24 @@ static yk_status check_separate(chief *c)
     return poll_snapshot(c, false);
 }
 
-static yk_status updated(void *context, uint64_t steps, uint64_t examples, double loss)
+static yk_status updated(void *context, uint64_t steps, uint64_t examples, double weight, double loss)
 {
     chief *c = context;
     yk__trainer *t = c->t;
     yk__worker_state *me = t->evaluator;
-    if (!(loss <= yk__max_loss(t) * (double)examples))
-        return yk__diverged(t, "the training loss", loss / (double)examples, steps);
+    if (!(loss <= yk__max_loss(t) * weight))
+        return yk__diverged(t, "the training loss", loss / weight, steps);
     const uint64_t made = steps - t->step; /* more than one with local steps */
     t->step = steps;
     me->examples += examples;
     me->period_loss += loss;
     me->period_examples += examples;
+    me->period_extra_weight += weight - (double)examples;
     c->used += made * (uint64_t)t->plan->workers * t->plan->batch;
     t->trained_examples += examples;
+    t->trained_weight += weight;
     t->trained_loss += loss;
-    yk_phases_done(me->phases, made, examples, loss);
+    yk_phases_done(me->phases, made, examples, weight, loss);
     yk_status st = yk__report_progress(t, t->step, true);
     return st ? st : c->kind->check(c);
 }

@@ -15,7 +15,7 @@ bool yk__divergence_found(yk__divergence *d, double run_steps, yk__loss_mark now
     d->next = now.step + (uint64_t)fmax(ceil(length * window_share / YK__LOSS_MARKS), 1.0);
     /* the mark that the new one replaces is where the window begins */
     yk__loss_mark *first = &d->mark[d->marks++ % YK__LOSS_MARKS];
-    const double mean = (now.loss - first->loss) / (double)(now.examples - first->examples);
+    const double mean = (now.loss - first->loss) / (now.weight - first->weight);
     const bool judged =
         d->marks >= YK__LOSS_MARKS && now.step >= MIN_STEPS && (double)now.step >= length * begin_share;
     *first = now;

@@ -7,7 +7,7 @@
  *
  * Example:
  *     yk__divergence d = {.untrained = 0.693};
- *     const yk__loss_mark now = {.step = 300, .examples = 3000, .loss = 2700.0};
+ *     const yk__loss_mark now = {.step = 300, .examples = 3000, .weight = 3000.0, .loss = 2700.0};
  *     double mean;
  *     bool diverged = now.step >= d.next && yk__divergence_found(&d, 1000.0, now, &mean);
  *
@@ -21,10 +21,10 @@
 
 enum { YK__LOSS_MARKS = 5 };
 
-/* Totals since this process started. loss: the sum over the examples */
+/* Totals since this process started. weight, loss: sums over the examples */
 typedef struct {
     uint64_t step, examples;
-    double loss;
+    double weight, loss;
 } yk__loss_mark;
 
 typedef struct {

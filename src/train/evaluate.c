@@ -120,6 +120,7 @@ yk_progress_state yk__progress_now(const yk__trainer *t)
         p.examples += t->evaluator[i].examples;
         p.period_loss += t->evaluator[i].period_loss;
         p.period_examples += t->evaluator[i].period_examples;
+        p.period_extra_weight += t->evaluator[i].period_extra_weight;
     }
     return p;
 }
@@ -127,7 +128,7 @@ yk_progress_state yk__progress_now(const yk__trainer *t)
 void yk__start_period(yk__trainer *t)
 {
     for (int i = 0; i < t->nevaluators; i++) {
-        t->evaluator[i].period_loss = 0.0;
+        t->evaluator[i].period_extra_weight = t->evaluator[i].period_loss = 0.0;
         t->evaluator[i].period_examples = 0;
     }
 }
@@ -183,8 +184,9 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at, bool
     s->best.improved = false;
     r->tested = t->set[YK__TEST].used;
     r->validated = t->set[YK__VALIDATION].used;
-    if (at->period_examples)
-        r->train_loss = at->period_loss / (double)at->period_examples;
+    const double weight = (double)at->period_examples + at->period_extra_weight;
+    if (weight > 0.0)
+        r->train_loss = at->period_loss / weight;
     for (int i = 0; !st && i < YK__SETS; i++)
         st = t->set[i].used ? score_set(t, i, score[i]) : YK_OK;
     for (int i = 0; !st && i < YK__SETS; i++)

@@ -51,9 +51,9 @@ static yk_status gradient(yk__loop *w, const yk_view *view, yk_batch *batch, yk_
     if (out->status)
         return out->status;
     yk__add_weights(batch, out);
-    yk_phases_weigh(w->state->phases, (double)batch->n + out->extra_weight);
-    if (!(out->loss <= yk__max_loss(t) * (double)out->examples))
-        return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
+    const double weight = (double)batch->n + out->extra_weight;
+    if (!(out->loss <= yk__max_loss(t) * weight))
+        return yk__diverged(t, "the training loss", out->loss / weight,
                             w->store->ops->steps(w->store, w->me));
     return w->ready;
 }
@@ -76,10 +76,12 @@ static yk_status step(yk__loop *w, yk_step_result *out)
         (st = w->store->ops->clock(w->store, w->me, w->action, out)))
         return st;
     yk_phase_to(p, YK_PHASE_OTHER);
+    w->weight += (double)grad.examples + grad.extra_weight;
     w->loss += grad.loss;
     if (!w->t->cluster.exchange) { /* replicas count the examples of all (pacing.c) */
         w->state->period_loss += grad.loss;
         w->state->period_examples += grad.examples;
+        w->state->period_extra_weight += grad.extra_weight;
         w->state->examples += grad.examples;
     }
     return YK_OK;
@@ -119,22 +121,29 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
     w->store->burst->begin(w->store, w->me, &view, &lr);
     batch.class_weight = t->class_weight;
-    yk_phases_weigh(state->phases, yk_batch_total(&batch));
     take_steps(w, &view, &batch, lr, loss);
-    *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .action = w->action};
+    *out = (yk_step_result){.examples = batch.n,
+                            .weight = yk_batch_total(&batch),
+                            .steps = batch.n,
+                            .own = batch.n,
+                            .action = w->action};
     out->over = batch.n == 0;
+    const bool weighted = yk_batch_weighted(&batch);
     for (size_t i = 0; i < batch.n; i++) {
         if (!((double)loss[i] <= yk__max_loss(t)))
             return yk__diverged(t, "the training loss", (double)loss[i],
                                 w->store->ops->steps(w->store, w->me) + i);
-        state->period_loss += (double)loss[i];
-        out->loss += (double)loss[i];
+        const double of_all = (double)loss[i] * (weighted ? (double)yk_batch_weight(&batch, i) : 1.0);
+        state->period_loss += of_all;
+        out->loss += of_all;
     }
     yk_phase_to(state->phases, YK_PHASE_APPLY);
     w->store->burst->end(w->store, w->me, batch.n);
     yk_phase_to(state->phases, YK_PHASE_OTHER);
+    w->weight += out->weight;
     w->loss += out->loss;
     state->period_examples += batch.n;
+    state->period_extra_weight += out->weight - (double)batch.n;
     state->examples += batch.n;
     return YK_OK;
 }
@@ -156,8 +165,8 @@ static yk_status train(yk__loop *w)
         yk_phases_step(w->state->phases);
         if ((st = w->bursts ? burst(w, &r) : step(w, &r)) || r.pending)
             continue;
-        yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own, w->loss);
-        w->loss = 0.0;
+        yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own, w->weight, w->loss);
+        w->weight = w->loss = 0.0;
         st = w->pacing->after(w, &r);
     }
     return st;

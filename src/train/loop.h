@@ -7,15 +7,11 @@
 /* loop.c: the workers of this process, until the end of training */
 yk_status yk__run_workers(void *trainer);
 
-/* After a gradient. From here on, the loss is the mean over the batch times its examples, so that means over several batches need
- * no weights. */
+/* After a gradient. */
 static inline void yk__add_weights(const yk_batch *batch, yk_grad *g)
 {
-    if (!yk_batch_weighted(batch))
-        return;
-    const double n = (double)batch->n, sum = yk_batch_total(batch);
-    g->extra_weight = sum - n;
-    g->loss = sum > 0.0 ? g->loss * (n / sum) : 0.0;
+    if (yk_batch_weighted(batch))
+        g->extra_weight = yk_batch_total(batch) - (double)batch->n;
 }
 
 /* chief.c: the main thread of a process that owns a shard or has a progress thread; returns when the job is over */

@@ -10,7 +10,8 @@
 static void position(void *trainer, yk_run_position *out)
 {
     const yk__trainer *t = trainer;
-    yk_phases_sample all = {.examples = t->trained_examples, .loss = t->trained_loss};
+    yk_phases_sample all = {
+        .examples = t->trained_examples, .weight = t->trained_weight, .loss = t->trained_loss};
     if (t->plan->alone && !t->plan->lockstep) /* the workers take separate steps */
         yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
@@ -18,6 +19,7 @@ static void position(void *trainer, yk_run_position *out)
                              .late_examples = t->late_examples,
                              .epoch_examples = yk__epoch_examples(t),
                              .trained_examples = all.examples,
+                             .trained_weight = all.weight,
                              .trained_loss = all.loss};
 }
 
@@ -131,9 +133,9 @@ static yk_status check_divergence(yk__trainer *t, uint64_t steps)
         return YK_OK;
     position(t, &at);
     d->untrained = fmax(d->untrained, log((double)t->model->shape.classes));
-    if (steps == 1 && at.trained_examples)
-        d->untrained = fmax(d->untrained, at.trained_loss / (double)at.trained_examples);
-    const yk__loss_mark now = {steps, at.trained_examples, at.trained_loss};
+    if (steps == 1 && at.trained_weight > 0.0)
+        d->untrained = fmax(d->untrained, at.trained_loss / at.trained_weight);
+    const yk__loss_mark now = {steps, at.trained_examples, at.trained_weight, at.trained_loss};
     if (!yk__divergence_found(d, yk__run_steps(&t->schedule, yk__epoch_examples(t)), now, &mean) ||
         t->config->no_stop_on_divergence)
         return YK_OK;

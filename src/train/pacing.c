@@ -44,11 +44,13 @@ static yk_status record_round(yk__loop *w, const yk_step_result *r, bool epoch_o
     if (t->cluster.exchange) {
         w->state->period_loss += r->loss;
         w->state->period_examples += r->examples;
+        w->state->period_extra_weight += r->weight - (double)r->examples;
         w->state->examples += r->examples;
     }
     t->step = w->done;
     t->epoch = w->epoch;
     t->trained_examples += r->examples;
+    t->trained_weight += r->weight;
     t->trained_loss += r->loss;
     w->seen += r->examples;
     if (epoch_over) { /* now the size of an epoch is known */

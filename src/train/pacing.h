@@ -36,8 +36,8 @@ typedef struct {
     yk_action action;     /* what this worker wants all workers to do after this step */
     uint64_t done, epoch; /* steps and epochs so far: of the run in lockstep, else of this worker */
     unsigned round;
-    bool over;       /* it takes no more steps */
-    double loss;     /* of examples that were not added to its phases yet */
+    bool over;           /* it takes no more steps */
+    double weight, loss; /* of examples that were not added to its phases yet */
     yk_status ready; /* the result of the store's ready(), which the model calls during the backward pass */
     /* used by its pacing */
     uint64_t seen; /* lockstep: examples of all workers in all epochs, including those before a resume */

@@ -206,6 +206,7 @@ static void set_progress(yk__trainer *t, const yk_progress_state *p)
     if (t->plan->whole || t->cluster.rank == 0) {
         t->evaluator->period_loss = p->period_loss;
         t->evaluator->period_examples = p->period_examples;
+        t->evaluator->period_extra_weight = p->period_extra_weight;
     }
 }
 

@@ -42,8 +42,9 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) yk_workspace *work;
     yk_tally tally[YK__SETS];
-    float *p;           /* [YK__EVAL_BATCH][outputs] */
-    double period_loss; /* sum of the training loss since the last evaluation */
+    float *p;                   /* [YK__EVAL_BATCH][outputs] */
+    double period_loss;         /* sum of the training loss since the last evaluation */
+    double period_extra_weight; /* of its examples, as in a gradient */
     uint64_t period_examples, examples;
     bool finished;
     yk_phases *phases; /* NULL: not measured */
@@ -155,8 +156,8 @@ typedef struct yk__trainer {
     /* Examples that all workers trained on since this process started, as far as worker 0 or the chief knows. */
     uint64_t trained_examples;
     const yk_loss *loss;
-    float *class_weight; /* [classes] --class-weight; NULL: none */
-    double trained_loss; /* the sum over these */
+    float *class_weight;                 /* [classes] --class-weight; NULL: none */
+    double trained_weight, trained_loss; /* sums over these */
 
     /* evaluations and checkpoints */
     yk__schedule schedule;
