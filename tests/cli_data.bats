@@ -416,10 +416,14 @@ END
     cmp a.libsvm b.libsvm
 }
 
-@test "convert: only data is written to a pipe" {
+@test "convert: only data is written to a pipe; a link is not replaced" {
     ask gen "$small" --out a.libsvm
-    "$YOKE" data convert "$small" --out /dev/stdout --format libsvm 2>/dev/null | cat >b.libsvm
+    ln -s /proc/self/fd/1 stdout # as /dev/stdout
+    "$YOKE" data convert "$small" --out stdout --format libsvm 2>/dev/null | cat >b.libsvm
     cmp a.libsvm b.libsvm
+    "$YOKE" data convert "$small" --out stdout --format libsvm --quiet 2>/dev/null >c.libsvm
+    cmp a.libsvm c.libsvm
+    [ -L stdout ]
 }
 
 @test "convert: bad records are errors (status 3, no file), or are skipped and counted" {

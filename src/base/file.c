@@ -99,11 +99,12 @@ static bool is_regular(const yk_file *f)
     return false;
 }
 
-/* Whether the user gave the path of something that cannot be replaced, such as a pipe. */
+/* Whether the user gave the path of something that must not be replaced, such as a pipe or a link. */
 static bool is_special(const yk_file *f)
 {
     struct stat there;
-    return f->directory == AT_FDCWD && !yk_sys->stat(AT_FDCWD, f->name, &there, 0) && !S_ISREG(there.st_mode);
+    return f->directory == AT_FDCWD && !yk_sys->stat(AT_FDCWD, f->name, &there, AT_SYMLINK_NOFOLLOW) &&
+           !S_ISREG(there.st_mode);
 }
 
 static yk_status open_file(const char *dir, const char *name, bool append, mode_t mode, yk_file **out)
@@ -119,7 +120,7 @@ static yk_status open_file(const char *dir, const char *name, bool append, mode_
     else if (append)
         f->fd = yk_sys->open(f->directory, f->name, common | O_CREAT | O_APPEND | O_NOFOLLOW, mode);
     else if (is_special(f))
-        f->fd = yk_sys->open(f->directory, f->name, common, 0);
+        f->fd = yk_sys->open(f->directory, f->name, common | O_CREAT | O_TRUNC, mode);
     else
         f->fd = open_temp(f->directory, f->name, mode, &f->temp);
     if (f->fd < 0) {

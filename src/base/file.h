@@ -14,7 +14,7 @@
  *     run/model.safetensors.4711-0.tmp  --close-->  run/model.safetensors     replaces the old file atomically
  *
  * Logs (metrics.jsonl, TensorBoard events) are opened with yk_file_append_in(): the same calls, without a temporary file. An
- * existing path that is not a regular file (a pipe, /dev/stdout) is written in place as well.
+ * existing path that is not a regular file (a pipe, or a link such as /dev/stdout) is written in place as well.
  *
  * Files below a directory that yoke owns are opened with yk_file_create_in() and yk_file_append_in(): these follow no
  * links below `dir` (base/dir.h), and an existing file must be a regular file.

@@ -103,11 +103,11 @@ static yk_status open_watched(const arguments *a, int passes, bool inspects, yk_
 
 /* ---- gen and convert */
 
-/* Pipes and devices. One of them may be stdout, so the results are not printed there. */
+/* Pipes, devices and links. One of them may be stdout, so the results are not printed there. */
 static bool is_stream(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
 static yk_status choose_format(arguments *a)
