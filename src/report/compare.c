@@ -379,7 +379,7 @@ static int by_position(const void *a, const void *b)
 }
 
 /* Finds the groups that have a partner: another group with the same options `paired`, but a different fact. Groups with
- * the same options `which` are in the same class. Returns how many. */
+ * the same options `which` are in the same class. Failed groups are left out. Returns how many. */
 static size_t find_partners(const yk_compare *c, yk_option_set which, yk_option_set paired, size_t offset,
                             position *out)
 {
@@ -393,9 +393,10 @@ static size_t find_partners(const yk_compare *c, yk_option_set which, yk_option_
             const size_t other = c->group[k].run[0];
             if (k < class && yk__options_same(c, run, other, which))
                 class = k;
-            has |= yk__options_same(c, run, other, paired) && yk_double_at(&c->facts[other], offset) != mine;
+            has |= yk__options_same(c, run, other, paired) &&
+                   yk_double_at(&c->facts[other], offset) != mine && !yk__all_failed(c, &c->group[k]);
         }
-        if (has && isfinite(mine))
+        if (has && isfinite(mine) && !yk__all_failed(c, &c->group[g]))
             out[n++] = (position){class, g, mine};
     }
     qsort(out, n, sizeof *out, by_position);
@@ -411,7 +412,7 @@ static const yk_config_group *base_of(const yk_compare *c, const position *at, s
     if (at[first].by == 1.0)
         return fewest;
     for (size_t k = 0; k < c->groups; k++)
-        if (c->facts[c->group[k].run[0]].workers == 1.0 &&
+        if (c->facts[c->group[k].run[0]].workers == 1.0 && !yk__all_failed(c, &c->group[k]) &&
             yk__options_same(c, c->group[k].run[0], fewest->run[0], paired))
             return &c->group[k];
     const double processes = c->facts[group->run[0]].processes;
@@ -475,8 +476,8 @@ static void fill_modes(yk_compare *c, const yk__table_kind *kind, yk_table *t)
             char mode[YK_OPTION_SIZE], base[YK_OPTION_SIZE];
             yk_option_text(c, sync->run[0], "mode", base);
             yk_option_text(c, other->run[0], "mode", mode);
-            if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
-                !yk__options_same(c, sync->run[0], other->run[0], paired))
+            if (strcmp(base, "sync") || !strcmp(mode, "sync") || yk__all_failed(c, sync) ||
+                yk__all_failed(c, other) || !yk__options_same(c, sync->run[0], other->run[0], paired))
                 continue;
             yk_table_row(t, (int)other->run[0]);
             yk__put_options(c, t, other->run[0]);
