@@ -151,7 +151,8 @@ static void put_point_row(const yk_sweep_plan *p, size_t i, yk_table *t)
     yk_table_row(t, (int)i);
     for (size_t k = 0; k < p->nshown; k++) {
         const char *value = p->run[i].shown[k];
-        snprintf(cell, CELL, strlen(value) > WIDEST_VALUE ? "%.*s..." : "%.*s", WIDEST_VALUE, value);
+        snprintf(cell, CELL, strlen(value) > WIDEST_VALUE ? "%.*s..." : "%.*s",
+                 yk_utf8_cut(value, WIDEST_VALUE), value);
         yk_table_text(t, cell);
     }
     count_runs(p, i, p->npoints, &done, &failed);
