@@ -581,11 +581,17 @@ static void print_resume_command(const sweep *s, size_t done)
 {
     const arguments *a = &s->a;
     yk_text t = {0};
-    yk_text_print(&t, "yoke sweep %s%s%s", a->file, a->quick ? " --quick" : "", a->force ? " --force" : "");
-    for (size_t i = 0; i < a->nsets; i++)
-        yk_text_print(&t, " --set '%s'", a->set[i]);
-    if (a->out)
-        yk_text_print(&t, " --out %s", a->out);
+    yk_text_add(&t, "yoke sweep ");
+    yk_text_shell(&t, a->file);
+    yk_text_print(&t, "%s%s", a->quick ? " --quick" : "", a->force ? " --force" : "");
+    for (size_t i = 0; i < a->nsets; i++) {
+        yk_text_add(&t, " --set ");
+        yk_text_shell(&t, a->set[i]);
+    }
+    if (a->out) {
+        yk_text_add(&t, " --out ");
+        yk_text_shell(&t, a->out);
+    }
     if (!t.status)
         yk_note("stopped by a signal: %zu of %zu runs are complete; continue with: %s", done, s->plan.nruns,
                 t.s);

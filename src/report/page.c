@@ -167,16 +167,9 @@ static void page_verdict(const yk_facts *f, yk_text *out)
 
 static void shell_word(const char *s, yk_text *out)
 {
-    bool safe = *s != 0;
-    for (const char *c = s; *c; c++)
-        safe &= isalnum((unsigned char)*c) || strchr("-_./:,=+@%", *c);
-    const char *const quote = safe ? "" : "'";
     yk_text word = {0};
-    for (; *s; s++) {
-        yk_text_add(&word, *s == '\'' ? "'\\'" : "");
-        yk_text_put(&word, s, 1);
-    }
-    yk_html(out, "%s%s%s", quote, word.s ? word.s : "", quote);
+    yk_text_shell(&word, s);
+    yk_html(out, "%s", word.s ? word.s : "");
     out->status = out->status ? out->status : word.status;
     yk_text_fini(&word);
 }
