@@ -290,6 +290,8 @@ static void plateaus_need_enough_evaluations_and_tolerate_noise(void **state)
     assert_string_equal(plateau.what, "test accuracy");
     assert_true(plateau.epoch == 37.0);
     assert_float_equal(plateau.rest, 0.26, 1e-9);
+    char when[32];
+    assert_string_equal(yk_when_text(2720.694, 5.0, when), "epoch 2720.69");
     for (int i = 36; i < 50; i++) /* it still improves: no plateau */
         row[i].test_accuracy = 0.86 + 0.004 * (i - 36);
     yk_plateau_find(&e, &plateau);

@@ -8,7 +8,8 @@
 
 const char *yk_when_text(double epoch, double step, char out[32])
 {
-    snprintf(out, 32, isfinite(epoch) ? "epoch %.3g" : "step %.0f", isfinite(epoch) ? epoch : step);
+    snprintf(out, 32, isfinite(epoch) ? "epoch %.6g" : "step %.0f",
+             isfinite(epoch) ? yk_rounded(epoch) : step);
     return out;
 }
 
