@@ -299,12 +299,12 @@ YOKE_API int yoke_model_hashed(const yoke_model *m); /* 1: its columns are hashe
 YOKE_API size_t yoke_model_outputs(const yoke_model *m);
 /* Whether its labels and predictions are numbers (--loss squared), not classes and probabilities. */
 YOKE_API int yoke_model_regression(const yoke_model *m);
-/* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller
- * frees it with free(); NULL: out of memory. */
 /* What the model knows about its data, as JSON: columns by name, their roles and encodings (docs/file-formats.md). NULL: nothing,
- * because an earlier version wrote it, or out of memory. The caller frees it. */
+ * because an earlier version wrote it, or out of memory. The caller frees it with free(). */
 YOKE_API char *yoke_model_schema(const yoke_model *m);
 YOKE_API const char *yoke_model_class(const yoke_model *m, size_t i); /* name of class i; NULL: only numbers */
+/* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller
+ * frees it with free(); NULL: out of memory. */
 YOKE_API char *yoke_model_torch(const yoke_model *m);
 YOKE_API void yoke_model_free(yoke_model *m);
 

@@ -60,6 +60,25 @@ assert re.search(r'<b id="text">[a-z ]+: ', dom), "no verdict"
 assert "<td>worker 0</td>" in dom and "<td>worker 1</td>" in dom
 assert dom.count('<td class="bar">') == 2
 END
+    # the same with losses of a regression: an axis over many powers of ten, and no accuracy
+    python3 - "$url" <<'END'
+import json, sys, urllib.request
+page, status = (urllib.request.urlopen(sys.argv[1] + path).read().decode() for path in ("", "status.json"))
+status = json.loads(status)
+status["test_accuracy"] = None
+status["history"]["loss"] = [10.0 ** (5 - min(i, 8)) for i, _ in enumerate(status["history"]["loss"])]
+fake = f"fetch = async () => ({{ ok: true, json: async () => ({json.dumps(status)}) }});"
+open("page.html", "w").write(page.replace("'use strict';", "'use strict'; " + fake, 1))
+END
+    url=file://$PWD/page.html
+    browse --dump-dom
+    python3 - <<'END'
+import re
+dom = re.sub(r"<script>.*?</script>", "", open("dom", encoding="utf-8").read(), flags=re.S)
+marks = re.findall(r'text-anchor="end">([^<]+)<', dom[dom.index('aria-label="Loss"'):dom.index("</svg>")])
+assert "0.001" in marks and "10000" in marks and "1e+5" in marks, marks
+assert "<dt>test loss</dt>" in dom and "<dt>test accuracy</dt>" not in dom
+END
 }
 
 @test "screenshots at desktop and phone size" {

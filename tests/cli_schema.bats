@@ -307,11 +307,14 @@ END
     [[ "$(head -n 1 out)" = probability_0,probability_1,*,probability_23,class ]]
     try predict --checkpoint many --data csv:day1.csv --with probability_1
     expect 2 "--id or --with probability_1: the predictions would have two columns of this name"
-    printf 'y,a\n"p""q",1\nr,2\ns,3\n' >names.csv
-    "$YOKE" train --model softmax --data 'csv:names.csv?classes=p"q,r,s' --out names --quiet --test none >/dev/null
+    printf 'y,a\n"p""q",1\n日本語,2\ns,3\n' >names.csv
+    "$YOKE" train --model softmax --data 'csv:names.csv?classes=p"q,日本語,s' --out names --quiet --test none >/dev/null
     try predict --checkpoint names --data csv:names.csv --csv
     expect 0
-    [ "$(head -n 1 out)" = '"probability_p""q",probability_r,probability_s,class' ]
+    [ "$(head -n 1 out)" = '"probability_p""q",probability_日本語,probability_s,class' ]
+    try eval --checkpoint names --data csv:names.csv
+    expect 0
+    grep -qx ' *p"q  日本  s' out # not a part of a character
     try predict --checkpoint many --data csv:day1.csv --threshold 0.5
     expect 2 "--threshold is for models with two classes and one output"
     try predict --checkpoint many --data synth:digits --id a

@@ -406,6 +406,9 @@ END
     python3 -c 'import csv
 a, b = csv.DictReader(open("grid/runs.csv"))
 assert a["test_loss"] > b["test_loss"] and a["test_accuracy"] < b["test_accuracy"] and a["best_value"] > b["best_value"], (a, b)'
+    try sweep v.ini --set test=none --set search=grid --out untested --no-report
+    expect 0 "training loss"
+    grep -q "examples/s  train loss  validation accuracy %" out # otherwise, the test loss
     try sweep v.ini --set monitor=loss --set search=grid --out loss --no-report
     expect 0
     grep -q "  validation loss  " out

@@ -206,7 +206,7 @@ END
     expect 0
     for signal in INT TERM HUP; do
         # bats starts children with SIGINT ignored: python restores the default
-        python3 - "$YOKE" $signal $long --out run-$signal <<'END'
+        python3 - "$YOKE" $signal $long --out "run $signal" <<'END'
 import os, signal, subprocess, sys, time
 yoke, name, *arguments = sys.argv[1:]
 arguments.remove("--quiet")
@@ -221,12 +221,12 @@ assert p.wait(60) == 0, (p.returncode, open("err").read())
 END
         if [ "$(field steps)" -lt 4000 ]; then
             [ "$(field interrupted)" = true ]
-            grep -q "stopped at step $(field steps), saved in run-$signal/checkpoints/step-$(field steps)" err
-            grep -qF -- "yoke train --out run-$signal --resume" err
+            grep -q "stopped at step $(field steps), saved in run $signal/checkpoints/step-$(field steps)" err
+            grep -qF -- "yoke train --out 'run $signal' --resume" err
         fi
-        try train --out run-$signal --resume --quiet
+        try train --out "run $signal" --resume --quiet
         expect 0
-        cmp whole/checkpoints/step-4000/model.safetensors run-$signal/checkpoints/step-4000/model.safetensors
+        cmp whole/checkpoints/step-4000/model.safetensors "run $signal"/checkpoints/step-4000/model.safetensors
     done
 }
 

@@ -410,6 +410,17 @@ static void a_matrix_is_predicted_while_it_is_checked(void **state)
     assert_int_equal(yoke_run_model(run, &m, &error), YOKE_OK);
     assert_int_equal(yoke_predict_array(m, data, p, N, &error), YOKE_OK);
     csr.labels = NULL;
+    yoke_data *unlabeled;
+    yoke_score score;
+    assert_int_equal(yoke_data_from_csr(&csr, &unlabeled, &error), YOKE_OK);
+    t.data = unlabeled;
+    yoke_run *none;
+    assert_int_equal(yoke_train(&t, &none, &error), YOKE_BAD_USAGE);
+    assert_non_null(strstr(error.message, "no labels"));
+    assert_int_equal(yoke_evaluate(m, unlabeled, &score, &error), YOKE_BAD_USAGE);
+    assert_int_equal(yoke_predict_array(m, unlabeled, p, N, &error), YOKE_OK);
+    yoke_run_free(none);
+    yoke_data_free(unlabeled);
     assert_int_equal(yoke_predict_csr(m, &csr, &both[0][0], 2, &error), YOKE_OK);
     for (int i = 0; i < N; i++)
         assert_true(fabsf(both[i][1] - p[i]) < 1e-6f && fabsf(both[i][0] + p[i] - 1.0f) < 1e-6f);
@@ -435,6 +446,9 @@ static void a_matrix_is_predicted_while_it_is_checked(void **state)
     wide[900] = 3 * N;
     assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
     assert_non_null(strstr(error.message, "row 900"));
+    wide[900] = 900 * WIDTH;
+    wide[N] = -1;
+    assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
     yoke_model_free(m);
     yoke_run_free(run);
     yoke_data_free(data);

@@ -288,6 +288,7 @@ static void column_numbers_out_of_range_are_named(void **state)
     (void)state;
     enum { N = 40000 }; /* predicted by several threads */
     static int64_t start[N + 1], key[N];
+    static int32_t label[N];
     static float p[N];
     yoke_csr csr = YOKE_CSR_INIT;
     yoke_options *o = options_of("logreg", "test", "none");
@@ -301,6 +302,7 @@ static void column_numbers_out_of_range_are_named(void **state)
     csr.columns = 50;
     csr.start64 = start;
     csr.index64 = key;
+    csr.labels = label;
     yoke_data *data = data_of(&csr);
     yoke_model *m = train(o, data, NULL);
     static const struct {

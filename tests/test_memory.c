@@ -67,6 +67,10 @@ static void checks(void **state)
     m = fill(&a);
     a.start[ROWS] -= 2 * WIDTH;
     assert_int_equal(yk_memory_check(&m), YK_EDATA);
+    m = fill(&a);
+    a.start[ROWS] = (uint64_t)-1;
+    assert_int_equal(yk_memory_check(&m), YK_EDATA);
+    assert_non_null(strstr(yk_error(), "ends at entry -1"));
 }
 
 static void empty_rows_do_not_count(void **state)

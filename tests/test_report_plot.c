@@ -260,6 +260,11 @@ static void a_path_ends_where_the_last_point_is(void **state)
     assert_float_equal(x, left + width, 0.11);
     yk_axis axis = yk_figure_y_axis(f);
     assert_float_equal(y, top + height * (1.0 - yk_axis_at(&axis, s->point[1000].y)), 0.11);
+    assert_null(strstr(t.s, "class=\"dot"));
+    yk_text_fini(&t);
+    s->n = 1; /* a line through one point would not be visible */
+    yk_figure_draw(f, YK_X_STEP, YK_DRAW_PAGE, &t);
+    assert_non_null(strstr(t.s, "class=\"dot c0\""));
     yk_text_fini(&t);
     yk_figures_fini(&fs);
 }

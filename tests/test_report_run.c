@@ -143,6 +143,7 @@ static void lines_of_a_resumed_run_replace_old_ones(void **state)
 {
     (void)state;
     made m = made_run("resumed");
+    m.seconds = 3.0;
     make_run(&m);
     FILE *f = made_file("resumed", "metrics.jsonl");
     for (int step = 1; step <= 10; step++)
@@ -154,6 +155,9 @@ static void lines_of_a_resumed_run_replace_old_ones(void **state)
     assert_int_equal(r.train.n, 8);
     for (size_t i = 0; i < 8; i++)
         assert_true(r.train.row[i].step == (double)(i + 1) && r.train.row[i].loss == (i < 5 ? 1.0 : 2.0));
+    yk_facts facts;
+    yk_facts_of(&r, &facts);
+    assert_true(facts.seconds == 8.0); /* of the whole run; in the summary: since it was resumed */
     yk_run_fini(&r);
 }
 
@@ -286,6 +290,8 @@ static void plateaus_need_enough_evaluations_and_tolerate_noise(void **state)
     assert_string_equal(plateau.what, "test accuracy");
     assert_true(plateau.epoch == 37.0);
     assert_float_equal(plateau.rest, 0.26, 1e-9);
+    char when[32];
+    assert_string_equal(yk_when_text(2720.694, 5.0, when), "epoch 2720.69");
     for (int i = 36; i < 50; i++) /* it still improves: no plateau */
         row[i].test_accuracy = 0.86 + 0.004 * (i - 36);
     yk_plateau_find(&e, &plateau);

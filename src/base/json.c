@@ -34,6 +34,14 @@ bool yk_is_utf8(const char *s)
     return true;
 }
 
+int yk_utf8_cut(const char *s, size_t max)
+{
+    size_t n = strnlen(s, max);
+    while (n > 0 && (s[n] & 0xc0) == 0x80) /* inside a character */
+        n--;
+    return (int)n;
+}
+
 static void add(yk_json *j, const char *s)
 {
     yk_text_add(&j->out, s);

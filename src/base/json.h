@@ -80,4 +80,7 @@ void yk_json_fini(yk_json *j);
 size_t yk_utf8_length(const char *s);
 bool yk_is_utf8(const char *s);
 
+/* How many of the first `max` bytes of s belong to whole characters, for "%.*s". */
+int yk_utf8_cut(const char *s, size_t max);
+
 #endif

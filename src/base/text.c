@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,4 +160,17 @@ void yk_text_csv(yk_text *t, const char *s)
     yk_text_print(t, "%s%s", quote, is_formula(s) ? "'" : "");
     yk_text_escape(t, s, in_csv);
     yk_text_add(t, quote);
+}
+
+void yk_text_shell(yk_text *t, const char *s)
+{
+    bool safe = *s != 0;
+    for (const char *c = s; *c; c++)
+        safe &= isalnum((unsigned char)*c) || strchr("-_./:,=+@%", *c);
+    yk_text_add(t, safe ? "" : "'");
+    for (; *s; s++) {
+        yk_text_add(t, *s == '\'' ? "'\\'" : "");
+        yk_text_put(t, s, 1);
+    }
+    yk_text_add(t, safe ? "" : "'");
 }

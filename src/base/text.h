@@ -37,6 +37,9 @@ void yk_text_escape(yk_text *t, const char *s, const char *(*replace)(char c));
  * begins with = + - @ and is not a number, is prefixed with "'". */
 void yk_text_csv(yk_text *t, const char *s);
 
+/* Adds a word of a shell command, in single quotes if necessary. */
+void yk_text_shell(yk_text *t, const char *s);
+
 /* Adds a table in columns, two blanks apart. rows: lines of at most YK_TEXT_COLUMNS cells with tabs between them; a line "-" is a rule.
  * align: '<' or '>' for each column. Resets rows. */
 enum { YK_TEXT_COLUMNS = 96 };

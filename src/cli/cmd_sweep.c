@@ -117,18 +117,18 @@ static void show_progress(const sweep *s)
     yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
 }
 
-/* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844, validation AUC 0.7801", as far as known. */
+/* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844, validation AUC 0.7801", as far as known; without a test set, the training loss. */
 static void report_done(const sweep *s, size_t i)
 {
     const yk_sweep_run *r = &s->plan.run[i];
     const double accuracy = yk_number_at(r->summary, "test_accuracy"),
-                 auc = yk_number_at(r->summary, "test_auc");
+                 test = yk_number_at(r->summary, "test_loss"), auc = yk_number_at(r->summary, "test_auc");
     char score[64], more[32] = "", validation[64] = "", left[64];
     if (isfinite(accuracy))
-        snprintf(score, sizeof score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy,
-                 yk_number_at(r->summary, "test_loss"));
+        snprintf(score, sizeof score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy, test);
     else
-        snprintf(score, sizeof score, "training loss %.4f", yk_number_at(r->summary, "train_loss"));
+        snprintf(score, sizeof score, "%s loss %.4f", isfinite(test) ? "test" : "training",
+                 isfinite(test) ? test : yk_number_at(r->summary, "train_loss"));
     if (isfinite(auc))
         snprintf(more, sizeof more, ", AUC %.4f", auc);
     const bool percent = yk_sweep_in_percent(&s->plan);
@@ -581,11 +581,17 @@ static void print_resume_command(const sweep *s, size_t done)
 {
     const arguments *a = &s->a;
     yk_text t = {0};
-    yk_text_print(&t, "yoke sweep %s%s%s", a->file, a->quick ? " --quick" : "", a->force ? " --force" : "");
-    for (size_t i = 0; i < a->nsets; i++)
-        yk_text_print(&t, " --set '%s'", a->set[i]);
-    if (a->out)
-        yk_text_print(&t, " --out %s", a->out);
+    yk_text_add(&t, "yoke sweep ");
+    yk_text_shell(&t, a->file);
+    yk_text_print(&t, "%s%s", a->quick ? " --quick" : "", a->force ? " --force" : "");
+    for (size_t i = 0; i < a->nsets; i++) {
+        yk_text_add(&t, " --set ");
+        yk_text_shell(&t, a->set[i]);
+    }
+    if (a->out) {
+        yk_text_add(&t, " --out ");
+        yk_text_shell(&t, a->out);
+    }
     if (!t.status)
         yk_note("stopped by a signal: %zu of %zu runs are complete; continue with: %s", done, s->plan.nruns,
                 t.s);

@@ -51,11 +51,11 @@ yk_status yk_memory_check_labels(const yk_rows *rows, uint32_t *classes)
 /* Checks row r, but not its keys; key NULL: it has indices, which are checked. `number` is its number in messages. */
 static yk_status check_row(const yk_rows *rows, const int64_t *key, size_t r, size_t number)
 {
-    const uint64_t begin = rows->start[r], end = rows->start[r + 1];
-    if (begin > end || end > rows->start[rows->n] || (r == 0 && begin))
-        return yk_fail(YK_EDATA, "row %zu starts at entry %llu but ends at entry %llu", number,
-                       (unsigned long long)begin, (unsigned long long)end);
-    for (uint64_t e = begin; e < end; e++) {
+    const int64_t begin = (int64_t)rows->start[r], end = (int64_t)rows->start[r + 1];
+    if (begin < 0 || begin > end || rows->start[r + 1] > rows->start[rows->n] || (r == 0 && begin))
+        return yk_fail(YK_EDATA, "row %zu starts at entry %lld but ends at entry %lld", number,
+                       (long long)begin, (long long)end);
+    for (int64_t e = begin; e < end; e++) {
         if (!key && rows->index[e] >= rows->dim) /* a negative one is large here */
             return yk_fail(YK_EDATA, "row %zu: index %d is out of range for %zu column%s", number,
                            (int32_t)rows->index[e], rows->dim, yk_plural(rows->dim));
@@ -162,7 +162,7 @@ static yk_status check_found(yk_rows *rows, const int64_t *key, size_t first, co
 
 static yk_status check_sparse(yk_memory_data *m)
 {
-    scan found = {.bad = m->rows.start[0] != 0};
+    scan found = {.bad = m->rows.start[0] || (int64_t)m->rows.start[m->rows.n] < 0};
     for (size_t r = 0; r < m->rows.n; r++)
         found.bad |= m->rows.start[r] > m->rows.start[r + 1];
     yk_status st = found.bad ? YK_OK : scan_rows(&m->rows, &found);
@@ -296,6 +296,9 @@ static yk_status memory_open(yk_source *source)
     *m = *(const yk_memory_data *)o->from;
     if (m->rows.target && !o->numbers && !o->unlabeled)
         return yk_fail(YK_EUSAGE, "the labels are numbers (targets): use --loss squared");
+    if (m->unlabeled && !o->unlabeled)
+        return yk_fail(YK_EUSAGE,
+                       "the data has no labels: set labels or targets; only predictions need none");
     if (o->fields == YK_FIELDS_NONE)
         m->rows.field = NULL;
     else

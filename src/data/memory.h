@@ -26,6 +26,7 @@ typedef struct {
     size_t channels, height, width; /* images; else 0 */
     uint32_t classes;               /* set by yk_memory_check() if it is 0 */
     bool in_place;
+    bool unlabeled; /* the labels are only placeholders: for predictions */
     /* set by yk_memory_check() */
     bool ascending; /* sparse: indices ascend in every row */
     bool mixed;     /* the labels of neighboring rows differ about as often as in random order */

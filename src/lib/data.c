@@ -58,6 +58,7 @@ static yk_status set_labels(yoke_data *d, const int32_t *labels)
     if (!labels && !(d->labels = yk_alloc(d->memory.rows.n + 1, sizeof *d->labels, "labels")))
         return YK_ESYSTEM;
     d->memory.rows.label = labels ? (int32_t *)labels : d->labels;
+    d->memory.unlabeled = !labels && !d->memory.rows.target;
     return YK_OK;
 }
 

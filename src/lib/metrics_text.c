@@ -35,15 +35,22 @@ static const char *class_name(const yk_schema *s, size_t c, char number[24])
     return s && c < s->classes.n ? s->classes.name[c] : number;
 }
 
-static void show_classes(yk_text *t, const yk_eval_metrics *m, const yk_schema *s)
+static void put_class(yk_text *t, const char *before, const yk_schema *s, size_t c, size_t max)
 {
     char number[24];
+    const char *name = class_name(s, c, number);
+    yk_text_print(t, "%s%.*s", before, yk_utf8_cut(name, max), name);
+}
+
+static void show_classes(yk_text *t, const yk_eval_metrics *m, const yk_schema *s)
+{
     yk_text rows = {0};
     yk_text_print(&rows, "\nclass\t%s\tprecision\trecall\tF1\n",
                   m->weight == (double)m->examples ? "examples" : "weight");
     for (size_t c = 0; c < m->classes; c++) {
         const yk_class_metrics *one = &m->of_class[c];
-        yk_text_print(&rows, "%.40s\t%.10g", class_name(s, c, number), one->weight);
+        put_class(&rows, "", s, c, 40);
+        yk_text_print(&rows, "\t%.10g", one->weight);
         if (isfinite(one->f1))
             yk_text_print(&rows, "\t%.4f\t%.4f\t%.4f\n", one->precision, one->recall, one->f1);
         else
@@ -54,13 +61,12 @@ static void show_classes(yk_text *t, const yk_eval_metrics *m, const yk_schema *
 
 static void show_confusion(yk_text *t, const yk_eval_metrics *m, const yk_schema *s)
 {
-    char number[24];
     yk_text rows = {0};
     yk_text_add(t, "\nlabels predictions\n");
     for (size_t c = 0; c < m->classes; c++)
-        yk_text_print(&rows, "\t%.8s", class_name(s, c, number));
+        put_class(&rows, "\t", s, c, 8);
     for (size_t c = 0; c < m->classes; c++) {
-        yk_text_print(&rows, "\n%.40s", class_name(s, c, number));
+        put_class(&rows, "\n", s, c, 40);
         for (size_t k = 0; k < m->classes; k++)
             yk_text_print(&rows, "\t%.7g", m->confusion[c * m->classes + k]);
     }

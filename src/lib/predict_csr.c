@@ -39,7 +39,8 @@ static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s,
     const uint64_t base = start_of(csr, first), entries = start_of(csr, csr->rows);
     for (size_t r = 0; r <= n; r++) {
         const uint64_t at = start_of(csr, first + r);
-        if (at > entries || (r && at < base + s->start[r - 1])) /* a negative start is large here */
+        if (at > entries || (int64_t)at < 0 ||
+            (r && at < base + s->start[r - 1])) /* a negative start is large here */
             return yk_fail(YK_EDATA, "row %zu starts at entry %llu but ends at entry %lld",
                            first + r - (r > 0), (unsigned long long)(r ? base + s->start[r - 1] : base),
                            (long long)at);

@@ -277,11 +277,6 @@ static void add_results(const yk_compare *c, yk_table *t, unsigned table)
     }
 }
 
-static double rounded(double x)
-{
-    return round(x * 100.0) / 100.0;
-}
-
 /* Some values are relative to another group, `base`. */
 static double value_of(const yk_compare *c, const yk_config_group *g, const yk_config_group *base,
                        size_t offset, double *spread_out)
@@ -305,13 +300,13 @@ static double value_of(const yk_compare *c, const yk_config_group *g, const yk_c
     case GAIN:
         return yk_group_mean(c, g, accuracy, NULL) - yk_group_mean(c, base, accuracy, NULL);
     case PLATEAU:
-        return f->plateau.reached ? rounded(f->plateau.epoch) : NAN;
+        return f->plateau.reached ? yk_rounded(f->plateau.epoch) : NAN;
     case FACT(network): { /* threads send nothing */
         const double x = yk_group_mean(c, g, offset, spread_out);
         return x > 0.0 ? x : (*spread_out = NAN);
     }
     case EPOCHS:
-        return c->epochs_differ ? rounded(f->epochs) : NAN;
+        return c->epochs_differ ? yk_rounded(f->epochs) : NAN;
     default:
         return yk_group_mean(c, g, offset, spread_out);
     }
@@ -379,7 +374,7 @@ static int by_position(const void *a, const void *b)
 }
 
 /* Finds the groups that have a partner: another group with the same options `paired`, but a different fact. Groups with
- * the same options `which` are in the same class. Returns how many. */
+ * the same options `which` are in the same class. Failed groups are left out. Returns how many. */
 static size_t find_partners(const yk_compare *c, yk_option_set which, yk_option_set paired, size_t offset,
                             position *out)
 {
@@ -393,9 +388,10 @@ static size_t find_partners(const yk_compare *c, yk_option_set which, yk_option_
             const size_t other = c->group[k].run[0];
             if (k < class && yk__options_same(c, run, other, which))
                 class = k;
-            has |= yk__options_same(c, run, other, paired) && yk_double_at(&c->facts[other], offset) != mine;
+            has |= yk__options_same(c, run, other, paired) &&
+                   yk_double_at(&c->facts[other], offset) != mine && !yk__all_failed(c, &c->group[k]);
         }
-        if (has && isfinite(mine))
+        if (has && isfinite(mine) && !yk__all_failed(c, &c->group[g]))
             out[n++] = (position){class, g, mine};
     }
     qsort(out, n, sizeof *out, by_position);
@@ -411,7 +407,7 @@ static const yk_config_group *base_of(const yk_compare *c, const position *at, s
     if (at[first].by == 1.0)
         return fewest;
     for (size_t k = 0; k < c->groups; k++)
-        if (c->facts[c->group[k].run[0]].workers == 1.0 &&
+        if (c->facts[c->group[k].run[0]].workers == 1.0 && !yk__all_failed(c, &c->group[k]) &&
             yk__options_same(c, c->group[k].run[0], fewest->run[0], paired))
             return &c->group[k];
     const double processes = c->facts[group->run[0]].processes;
@@ -475,8 +471,8 @@ static void fill_modes(yk_compare *c, const yk__table_kind *kind, yk_table *t)
             char mode[YK_OPTION_SIZE], base[YK_OPTION_SIZE];
             yk_option_text(c, sync->run[0], "mode", base);
             yk_option_text(c, other->run[0], "mode", mode);
-            if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
-                !yk__options_same(c, sync->run[0], other->run[0], paired))
+            if (strcmp(base, "sync") || !strcmp(mode, "sync") || yk__all_failed(c, sync) ||
+                yk__all_failed(c, other) || !yk__options_same(c, sync->run[0], other->run[0], paired))
                 continue;
             yk_table_row(t, (int)other->run[0]);
             yk__put_options(c, t, other->run[0]);

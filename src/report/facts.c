@@ -8,7 +8,8 @@
 
 const char *yk_when_text(double epoch, double step, char out[32])
 {
-    snprintf(out, 32, isfinite(epoch) ? "epoch %.3g" : "step %.0f", isfinite(epoch) ? epoch : step);
+    snprintf(out, 32, isfinite(epoch) ? "epoch %.6g" : "step %.0f",
+             isfinite(epoch) ? yk_rounded(epoch) : step);
     return out;
 }
 
@@ -149,6 +150,7 @@ static void results_of(const yk_run *r, yk_facts *f)
     const char *monitor = yk_string_at(r->summary, "monitor");
     f->monitor = monitor ? yk_metric_find(monitor) : NULL;
     if (end) {
+        f->seconds = fmax(end->seconds, f->seconds); /* in the summary: since it was resumed; ignores NaN */
         f->epochs = yk_known_or(end->epoch, f->epochs); /* a fraction; the summary has whole ones only */
         const double seconds = end->seconds > 0.0 ? end->seconds : NAN;
         f->steps_per_second = yk_known_or(f->steps_per_second, end->step / seconds);
@@ -191,7 +193,7 @@ static void resources_of(const yk_run *r, yk_facts *f)
     double cpu_seconds = yk_number_at(r->summary, "cpu_seconds");
     f->cpu = yk_known_or(
         yk_known_or(yk_sum_on_host(r, NULL, "cpu_mean"), yk_number_at(r->summary, "resources.cpu.mean")),
-        cpu_seconds / f->seconds);
+        cpu_seconds / yk_number_at(r->summary, "seconds"));
     f->cores = yk_known_or(all_cores(r), yk_number_at(r->summary, "resources.cpu.of"));
     f->memory_peak = yk_known_or(yk_sum_on_host(r, NULL, "rss_peak"),
                                  yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),

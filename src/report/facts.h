@@ -53,6 +53,12 @@ typedef struct {
     yk_plateau plateau;
 } yk_facts;
 
+/* Epochs as they are printed, with "%.6g". */
+static inline double yk_rounded(double x)
+{
+    return round(x * 100.0) / 100.0;
+}
+
 /* The double at an offset (offsetof) of facts, metrics or samples. */
 static inline double yk_double_at(const void *of, size_t offset)
 {

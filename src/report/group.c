@@ -56,7 +56,7 @@ void yk__find_target(yk_compare *c)
         return;
     for (size_t i = 0; i < c->n && n < 512; i++) {
         double top = NAN;
-        for (size_t k = 0; k < c->run[i].eval.n; k++)
+        for (size_t k = 0; !c->facts[i].failed && k < c->run[i].eval.n; k++)
             top = fmax(top, c->run[i].eval.row[k].test_accuracy);
         if (!isfinite(top))
             continue;

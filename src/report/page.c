@@ -167,16 +167,9 @@ static void page_verdict(const yk_facts *f, yk_text *out)
 
 static void shell_word(const char *s, yk_text *out)
 {
-    bool safe = *s != 0;
-    for (const char *c = s; *c; c++)
-        safe &= isalnum((unsigned char)*c) || strchr("-_./:,=+@%", *c);
-    const char *const quote = safe ? "" : "'";
     yk_text word = {0};
-    for (; *s; s++) {
-        yk_text_add(&word, *s == '\'' ? "'\\'" : "");
-        yk_text_put(&word, s, 1);
-    }
-    yk_html(out, "%s%s%s", quote, word.s ? word.s : "", quote);
+    yk_text_shell(&word, s);
+    yk_html(out, "%s", word.s ? word.s : "");
     out->status = out->status ? out->status : word.status;
     yk_text_fini(&word);
 }
@@ -424,8 +417,8 @@ static void tiles(const yk_facts *f, yk_text *out)
     yk_unit_text(YK_UNIT_INTEGER, f->steps, steps);
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, rate);
     if (isfinite(f->epochs))
-        snprintf(time, sizeof time, "%s step%s, %.3g epoch%s", steps, f->steps == 1.0 ? "" : "s", f->epochs,
-                 f->epochs == 1.0 ? "" : "s");
+        snprintf(time, sizeof time, "%s step%s, %.6g epoch%s", steps, f->steps == 1.0 ? "" : "s",
+                 yk_rounded(f->epochs), f->epochs == 1.0 ? "" : "s");
     snprintf(speed, sizeof speed, "%s steps/s", rate);
     const struct {
         const char *name;
@@ -474,8 +467,9 @@ static void plateau(const yk_facts *f, yk_text *out)
     yk_text_print(out,
                   "<p>No improvement after %s of %.*g: by then, the %s was as good as its best value (%s). "
                   "The last %.0f %% of the time (%s) brought no improvement.</p>",
-                  yk_when_text(f->plateau.epoch, f->plateau.step, when), known ? 3 : 15,
-                  known ? f->epochs : f->steps, f->plateau.what, best, 100.0 * f->plateau.rest, rest);
+                  yk_when_text(f->plateau.epoch, f->plateau.step, when), known ? 6 : 15,
+                  known ? yk_rounded(f->epochs) : f->steps, f->plateau.what, best, 100.0 * f->plateau.rest,
+                  rest);
 }
 
 static void bottlenecks(const yk_compare *c, yk_text *out)
@@ -517,7 +511,7 @@ static void plateaus(const yk_compare *c, yk_text *out)
                 yk_when_text(c->facts[last].plateau.epoch, c->facts[last].plateau.step, when));
     else if (n) {
         if (isfinite(min))
-            snprintf(range, sizeof range, ", after epochs %.3g to %.3g", min, max);
+            snprintf(range, sizeof range, ", after epochs %.6g to %.6g", yk_rounded(min), yk_rounded(max));
         yk_html(out, "<li>%zu of %zu runs stopped improving long before the end%s.</li>", n, c->n, range);
     }
 }

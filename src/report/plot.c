@@ -323,6 +323,7 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
     char class[16];
     double x, y;
     bool hides = false;
+    const bool dots = s->dots || s->n == 1;
     series_class(s, class);
     for (size_t k = 0; k < i && !s->dash; k++)
         hides |= same_line(p, s, &f->series[k]);
@@ -330,14 +331,14 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
     draw_spread(p, s, class, out);
     yk_text_print(out, "<path class=\"line %s%s\" d=\"", class, hides ? " over" : "");
     draw_points(p, s, 0.0, 'M', out);
-    yk_text_add(out, s->n == 1 ? "h0\"/>" : "\"/>");
-    if (s->dots)
+    yk_text_add(out, "\"/>");
+    if (dots)
         yk_text_print(out, "<path class=\"dot %.2s\" d=\"", class);
-    for (size_t k = 0; s->dots && k < s->n; k++) {
+    for (size_t k = 0; dots && k < s->n; k++) {
         locate(p, &s->point[k], 0.0, &x, &y);
         yk_text_print(out, "M%.1f %.1fh0", x, y);
     }
-    yk_text_add(out, s->dots ? "\"/>" : "");
+    yk_text_add(out, dots ? "\"/>" : "");
     if (s->marked) {
         locate(p, &s->mark, 0.0, &x, &y);
         class[2] = 0; /* the color only */

@@ -38,32 +38,46 @@ static double memory_of(const yk_sweep_run *r)
 
 static const char best_value[] = "best_value"; /* on the validation set: its heading names the metric */
 
-enum { RATE = -1 };    /* as digits: "12 k", "1.23 M" */
-enum { ACCURACY = 6 }; /* its position below */
+typedef struct {
+    double factor;            /* to the unit of the printed table */
+    int digits, small_digits; /* after the point; of values below 10 */
+} unit;
+
+/* rate: "12 k", "1.23 M" */
+static const unit whole = {1.0, 0, 0}, seconds = {1.0, 1, 2}, rate = {1.0, 0, 0}, plain = {1.0, 4, 4},
+                  percent = {100.0, 2, 2}, cores = {1.0, 2, 2}, megabytes = {1e-6, 0, 1};
 
 static const struct {
     const char *name, *heading;          /* in files; in the printed table, NULL: not shown */
-    double factor;                       /* to the unit of the printed table */
-    int digits, small_digits;            /* after the point; of values below 10 */
+    const unit *unit;                    /* NULL: that of the monitored metric */
     bool spread;                         /* is printed too */
     double (*of)(const yk_sweep_run *r); /* NULL: the number of this name in the summary */
 } measures[] = {
-    {"steps", "steps", 1.0, 0, 0},
+    {"steps", "steps", &whole},
     {"examples"},
-    {"train_seconds", "seconds", 1.0, 1, 2, true, train_seconds_of},
-    {"examples_per_second", "examples/s", 1.0, RATE},
-    {"train_loss"},
-    {"test_loss", "test loss", 1.0, 4, 4, true},
-    [ACCURACY] = {"test_accuracy", "accuracy %", 100.0, 2, 2, true},
+    {"train_seconds", "seconds", &seconds, true, train_seconds_of},
+    {"examples_per_second", "examples/s", &rate},
+    {"train_loss", "train loss", &plain, true},
+    {"test_loss", "test loss", &plain, true},
+    {"test_accuracy", "accuracy %", &percent, true},
     {"majority_accuracy"},
-    {"test_auc", "AUC", 1.0, 4, 4, true},
-    {best_value, "monitored value", 1.0, 4, 4, true},
-    {"cpu_cores", "CPU cores", 1.0, 2, 2, false, cpu_of},
-    {"memory_bytes", "memory MB", 1e-6, 0, 1, false, memory_of},
-    {"bytes_sent", "sent MB", 1e-6, 0, 1},
+    {"test_auc", "AUC", &plain, true},
+    {best_value, "monitored value", NULL, true},
+    {"cpu_cores", "CPU cores", &cores, false, cpu_of},
+    {"memory_bytes", "memory MB", &megabytes, false, memory_of},
+    {"bytes_sent", "sent MB", &megabytes},
 };
 
 enum { MEASURES = sizeof measures / sizeof *measures };
+
+/* The training loss is shown only if there is no test loss. */
+static bool is_shown(const yk_sweep_plan *p, size_t m)
+{
+    bool shown = measures[m].heading != NULL;
+    for (size_t i = 0; i < p->nruns && shown && !strcmp(measures[m].name, "train_loss"); i++)
+        shown = !isfinite(yk_number_at(p->run[i].summary, "test_loss"));
+    return shown;
+}
 
 bool yk_sweep_in_percent(const yk_sweep_plan *p)
 {
@@ -118,13 +132,12 @@ enum { CELL = 48, WIDEST_VALUE = 28 };
 static void put_moments(const yk_sweep_plan *p, yk_table *t, const yk_moments *of, size_t m)
 {
     char cell[CELL] = "";
-    m = measures[m].name == best_value && yk_sweep_in_percent(p) ? ACCURACY : m;
-    const double x = of->mean * measures[m].factor, spread = yk_moments_deviation(of, 2) * measures[m].factor;
-    const bool rate = measures[m].digits == RATE;
-    const int digits = rate ? 0 : x < 10.0 ? measures[m].small_digits : measures[m].digits;
-    if (rate && x >= 9.995e5)
+    const unit *u = measures[m].unit ? measures[m].unit : yk_sweep_in_percent(p) ? &percent : &plain;
+    const double x = of->mean * u->factor, spread = yk_moments_deviation(of, 2) * u->factor;
+    const int digits = x < 10.0 ? u->small_digits : u->digits;
+    if (u == &rate && x >= 9.995e5)
         snprintf(cell, CELL, "%.2f M", x * 1e-6);
-    else if (rate && x >= 1e4)
+    else if (u == &rate && x >= 1e4)
         snprintf(cell, CELL, "%.0f k", x * 1e-3);
     else if (measures[m].spread && isfinite(spread))
         snprintf(cell, CELL, "%.*f ± %.*f", digits, x, digits, spread);
@@ -151,7 +164,8 @@ static void put_point_row(const yk_sweep_plan *p, size_t i, yk_table *t)
     yk_table_row(t, (int)i);
     for (size_t k = 0; k < p->nshown; k++) {
         const char *value = p->run[i].shown[k];
-        snprintf(cell, CELL, strlen(value) > WIDEST_VALUE ? "%.*s..." : "%.*s", WIDEST_VALUE, value);
+        snprintf(cell, CELL, strlen(value) > WIDEST_VALUE ? "%.*s..." : "%.*s",
+                 yk_utf8_cut(value, WIDEST_VALUE), value);
         yk_table_text(t, cell);
     }
     count_runs(p, i, p->npoints, &done, &failed);
@@ -159,7 +173,7 @@ static void put_point_row(const yk_sweep_plan *p, size_t i, yk_table *t)
     yk_table_text(t, cell);
     yk_table_number(t, p->run[i].rung ? p->run[i].rung : (double)NAN, (double)NAN);
     for (size_t m = 0; m < MEASURES; m++)
-        if (measures[m].heading) {
+        if (is_shown(p, m)) {
             const yk_moments x = moments_of(p, i, m);
             put_moments(p, t, &x, m);
         }
@@ -197,7 +211,7 @@ yk_status yk_sweep_table_print(const yk_sweep_plan *p, FILE *f)
     yk_table_column(&t, &(yk_column){"runs"});
     yk_table_column(&t, &(yk_column){"rung"});
     for (size_t m = 0; m < MEASURES; m++)
-        if (measures[m].heading) {
+        if (is_shown(p, m)) {
             yk_column column = {""};
             if (measures[m].name == best_value && p->monitor)
                 snprintf(column.title, sizeof column.title, "validation %s%s", p->monitor->title,

@@ -102,9 +102,9 @@ static void print_class_weights(const yk__trainer *t)
     for (uint32_t c = 0; c < classes; c++) {
         char number[24];
         snprintf(number, sizeof number, "%u", c);
+        const char *name = names && c < names->n ? names->name[c] : number;
         if (yk_text_item(&text))
-            yk_text_print(&text, "%.40s %.4g", names && c < names->n ? names->name[c] : number,
-                          (double)t->class_weight[c]);
+            yk_text_print(&text, "%.*s %.4g", yk_utf8_cut(name, 40), name, (double)t->class_weight[c]);
     }
     if (t->config->class_weight)
         yk_note("class weights: %s", text.s ? text.s : t->config->class_weight);

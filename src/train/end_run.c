@@ -209,11 +209,14 @@ static void print_end(const yk__trainer *t)
         yk_note("nothing left to do: the run already has %llu step%s; raise %s to continue",
                 (unsigned long long)t->step, yk_plural(t->step),
                 yk__selection_is_over(&t->selection) ? "--patience" : "--epochs or --steps");
-    if (r->interrupted && r->run_dir)
+    yk_text word = {0};
+    if (r->interrupted && r->run_dir) {
+        yk_text_shell(&word, r->run_dir);
         yk_note("stopped at step %llu, saved in %s; continue with: yoke train --out %s --resume",
-                (unsigned long long)r->steps, r->checkpoint, r->run_dir);
-    else if (r->interrupted)
+                (unsigned long long)r->steps, r->checkpoint, word.s ? word.s : r->run_dir);
+    } else if (r->interrupted)
         yk_note("stopped at step %llu; with --out none nothing is saved", (unsigned long long)r->steps);
+    yk_text_fini(&word);
 }
 
 static yk_status end_success(yk__trainer *t)

@@ -162,7 +162,7 @@ static yk_status fail_class_weight(const char *text, const char *word, size_t n,
     yk_text list = {0};
     for (size_t c = 0; c < names->n; c++)
         if (yk_text_item(&list))
-            yk_text_print(&list, "%.40s", names->name[c]);
+            yk_text_print(&list, "%.*s", yk_utf8_cut(names->name[c], 40), names->name[c]);
     if (!names->n)
         yk_text_print(&list, "0 to %u", classes - 1);
     const yk_status st = yk_fail(
