@@ -42,7 +42,7 @@ start_long() {
     pid=$!
     for _ in $(seq 600); do
         ! grep -qs '"eval"' sweep/batch-5/metrics.jsonl || return 0
-        sleep 0.02
+        pause 0.02
     done
     echo "the first run has not started"
     return 1
@@ -221,7 +221,7 @@ staleness = 0 3"
     pid=$!
     for _ in $(seq 600); do
         [ ! -e started ] || break
-        sleep 0.02
+        pause 0.02
     done
     kill -TERM $pid
     status=0
@@ -239,7 +239,7 @@ staleness = 0 3"
     wait $pid || true
     for _ in $(seq 200); do
         alive "$child" || break
-        sleep 0.05
+        pause 0.05
     done
     if alive "$child"; then false; fi
     try sweep long.ini --out sweep --no-report
@@ -343,7 +343,7 @@ assert a == b, (a, b)' "$1"
     pid=$!
     until grep -qs "rung 2 of" err; do
         kill -0 $pid
-        sleep 0.01
+        pause 0.01
     done
     kill -TERM $pid
     status=0

@@ -238,7 +238,7 @@ END
     step=$(grep -c '^step' err)
     for _ in $(seq 500); do
         [ "$(grep -c '^step' err)" -le $((step + 5)) ] || break
-        sleep 0.02
+        pause 0.02
     done
     kill -TERM $pid # it still runs
     wait $pid
