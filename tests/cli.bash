@@ -12,12 +12,18 @@ cli_setup() {
     YOKE=$(realpath "$YOKE")
     HOOKS=${YOKE}_with_hooks # the same program, with hooks for tests (hooks.c): YOKE=$HOOKS YK_SLOW_WORKER=... try ...
     TEST_DIR=$(mktemp -d)
+    exec {SILENCE}<> <(:)
+    # bats need not record each line of these helpers for its report of a failure; that of the test is enough
+    bats_add_debug_exclude_path "$BATS_TEST_DIRNAME" 2>/dev/null || true
     cd "$TEST_DIR" || return 1
 }
 
 cli_teardown() {
     cd / && rm -rf "$TEST_DIR"
 }
+
+# `sleep` that starts no process: in loops that wait, processes took more CPU time than what was tested.
+pause() { read -rt "$1" _ <&"$SILENCE" || true; } # SECONDS
 
 # Without site-packages, which takes most of the time of a short program.
 python3() { command python3 -SE "$@"; }

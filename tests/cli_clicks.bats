@@ -151,16 +151,16 @@ EOF
         holds "$(field examples) == 3000 and $(field train_loss) < 1"
     done
     clicks='synth:ctr?features=20000&examples=60000&interactions=1&test=10000'
-    for model in fm:8 deepfm:8; do # 0.474 and 0.463 with one worker
-        fit $model --mode async --launch 4 --batch 200 --out none
+    for model in fm:8 'linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)'; do
+        fit "$model" --mode async --launch 4 --batch 200 --out none # 0.42 to 0.47; the second without the rules for stale gradients: 0.51
         expect 0
-        holds "$(field test_loss) < 0.53" # without warm-up: 0.64 to 0.82
+        holds "$(field test_loss) < 0.5"
     done
-    clicks='synth:ctr?features=10000&examples=300000&interactions=1&test=20000'
+    clicks='synth:ctr?features=10000&examples=150000&interactions=1&test=10000'
     fit fm:8 --mode async --workers 16 --batch 64 --lr 0.02 --epochs 2 --out none # 0.39 with one worker; 0.48 if averaged
     expect 0
     holds "$(field test_loss) < 0.45"
-    try train --model fm:8 --data "$clicks" --mode async --workers 16 --steps 3 --out none --json # fewer steps than workers
+    try train --model fm:8 --data 'synth:ctr?features=100&examples=3000' --mode async --workers 16 --steps 3 --out none --json # fewer steps than workers
     expect 0 '16 asynchronous workers: they begin one after the other, 25 steps apart'
     holds "$(field steps) == 3"
 }
@@ -339,6 +339,6 @@ END
 }
 
 @test "dense data and three classes are refused" {
-    try train --model fm:4 --data synth:digits --out none
+    try train --model fm:4 --data 'synth:digits?examples=100' --out none
     expect 2 'needs sparse data'
 }

@@ -99,7 +99,7 @@ diverge() { # OPTION...
     run=$!
     for _ in $(seq 200); do
         ! grep -q '"step":1[0-9][0-9],' run/metrics.jsonl || break
-        sleep 0.05
+        pause 0.05
     done
     [ ! -e run/summary.json ]
     kill -9 "$run"

@@ -23,7 +23,7 @@ wait_for() { # SED SCRIPT: until it prints the address
     for _ in $(seq 1000); do
         URL=$(sed -n "$1" err)
         [ -z "$URL" ] || return 0
-        sleep 0.01
+        pause 0.01
     done
     cat err
     return 1

@@ -59,7 +59,7 @@ live() {
 wait_for_file() { # FILE
     for _ in $(seq 1000); do
         [ ! -e "$1" ] || return 0
-        sleep 0.02
+        pause 0.02
     done
     echo "$1 was not created in time"
     tail -n 5 "$log"
@@ -282,7 +282,7 @@ in_use() { # PID: the last command was rejected because this process uses the ru
             ! grep -qs '^State:.[^ZX]' "/proc/$pid/status" || left+=("$pid")
         done
         [ "${#left[@]}" -gt 1 ] || break
-        sleep 0.02
+        pause 0.02
     done
     equal_to "number of processes left" "${#left[@]}" 1
     kill -TERM "${left[0]}"

@@ -25,7 +25,7 @@ END
 long() {
     cat >long.ini <<'END'
 [sweep]
-steps = 40000
+steps = 16000
 [train]
 model = logreg
 data = synth:ctr?features=5000&examples=5000
@@ -42,7 +42,7 @@ start_long() {
     pid=$!
     for _ in $(seq 600); do
         ! grep -qs '"eval"' sweep/batch-5/metrics.jsonl || return 0
-        sleep 0.02
+        pause 0.02
     done
     echo "the first run has not started"
     return 1
@@ -208,9 +208,9 @@ staleness = 0 3"
     expect 0 "run 1 of 2: resuming batch=5" "run 2 of 2: batch=10: "
     grep -q "resuming from sweep/batch-5/checkpoints/step-" sweep/batch-5/log.txt
     for batch in 5 10; do
-        cmp whole/batch-$batch/checkpoints/step-40000/model.safetensors sweep/batch-$batch/checkpoints/step-40000/model.safetensors
+        cmp whole/batch-$batch/checkpoints/step-16000/model.safetensors sweep/batch-$batch/checkpoints/step-16000/model.safetensors
     done
-    grep -q "^5,1,0,40000," sweep/sweep.csv
+    grep -q "^5,1,0,16000," sweep/sweep.csv
 }
 
 @test "a job that is stopped before it trains is not complete" {
@@ -221,7 +221,7 @@ staleness = 0 3"
     pid=$!
     for _ in $(seq 600); do
         [ ! -e started ] || break
-        sleep 0.02
+        pause 0.02
     done
     kill -TERM $pid
     status=0
@@ -239,13 +239,13 @@ staleness = 0 3"
     wait $pid || true
     for _ in $(seq 200); do
         alive "$child" || break
-        sleep 0.05
+        pause 0.05
     done
     if alive "$child"; then false; fi
     try sweep long.ini --out sweep --no-report
     expect 0 "run 2 of 2: batch=10: "
-    grep -q "^5,1,0,40000," sweep/sweep.csv
-    grep -q "^10,1,0,40000," sweep/sweep.csv
+    grep -q "^5,1,0,16000," sweep/sweep.csv
+    grep -q "^10,1,0,16000," sweep/sweep.csv
 }
 
 @test "a sweep is not mixed with the runs of another sweep" {
@@ -343,7 +343,7 @@ assert a == b, (a, b)' "$1"
     pid=$!
     until grep -qs "rung 2 of" err; do
         kill -0 $pid
-        sleep 0.01
+        pause 0.01
     done
     kill -TERM $pid
     status=0

@@ -231,14 +231,14 @@ END
 }
 
 @test "SIGHUP is ignored after nohup" {
-    (trap '' HUP && exec "$YOKE" train --model softmax --data synth:digits --steps 99999 --eval-every 100 --out none >out 2>err) &
+    (trap '' HUP && exec "$YOKE" train --model softmax --data 'synth:digits?examples=2000&test=100' --steps 999999 --eval-every 100 --out none >out 2>err) &
     pid=$!
-    until grep -q 'step 100,' err 2>/dev/null; do kill -0 $pid; done
+    until grep -q 'step 100,' err 2>/dev/null; do kill -0 $pid && pause 0.02; done
     kill -HUP $pid
     step=$(grep -c '^step' err)
     for _ in $(seq 500); do
         [ "$(grep -c '^step' err)" -le $((step + 5)) ] || break
-        sleep 0.02
+        pause 0.02
     done
     kill -TERM $pid # it still runs
     wait $pid

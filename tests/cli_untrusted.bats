@@ -131,7 +131,7 @@ sweep_refused() { # OPTION
     local joiner=$!
     for _ in $(seq 200); do
         ! grep -q 'joined the job' joined || break
-        sleep 0.05
+        pause 0.05
     done
     kill -TERM "$BACKGROUND"
     finish 20

@@ -54,7 +54,7 @@ signal_rank() { # SIGNAL RANK
     for _ in $(seq 100); do
         pid=$(rank_pid "$2")
         [ -z "$pid" ] || break
-        sleep 0.05
+        pause 0.05
     done
     [ -n "$pid" ] || { echo "no process has rank $2"; tail -n 5 err; return 1; }
     kill "-$1" "$pid"
@@ -64,7 +64,7 @@ no_process_is_left() {
     local pid
     for _ in $(seq 100); do
         [ -n "$(processes)" ] || return 0
-        sleep 0.05
+        pause 0.05
     done
     echo "left behind:"
     for pid in $(processes); do
@@ -121,7 +121,7 @@ finish() { # SECONDS: timeout
     local end=$((SECONDS + $1))
     while kill -0 "$BACKGROUND" 2>/dev/null; do
         [ "$SECONDS" -le "$end" ] || { echo "still running after $1 s; stderr:"; cat err; return 1; }
-        sleep 0.02
+        pause 0.02
     done
     status=0
     wait "$BACKGROUND" || status=$?
@@ -134,7 +134,7 @@ wait_for_step() { # STEP
     until awk -v n="$1" '$2 == "step" && $3 + 0 >= n { found = 1 } END { exit !found }' err; do
         kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before step $1:"; cat err; return 1; }
         [ "$SECONDS" -le "$end" ] || { echo "the job did not reach step $1 in time:"; cat err; return 1; }
-        sleep 0.02
+        pause 0.02
     done
 }
 
@@ -144,7 +144,7 @@ wait_for_message() { # WORDS [TIMES]
     until [ "$(grep -cF -- "$1" err)" -ge "${2:-1}" ]; do
         kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before it logged '$1':"; cat err; return 1; }
         [ "$SECONDS" -le "$end" ] || { echo "the job did not log '$1' in time:"; cat err; return 1; }
-        sleep 0.01
+        pause 0.01
     done
 }
 
@@ -154,7 +154,7 @@ wait_for_step_after() { # WORDS
     until awk -v words="$1" 'index($0, words) { found = 0; seen = 1 } seen && $2 == "step" { found = 1 } END { exit !found }' err; do
         kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before a step after '$1':"; cat err; return 1; }
         [ "$SECONDS" -le "$end" ] || { echo "the job logged no step after '$1' in time:"; cat err; return 1; }
-        sleep 0.02
+        pause 0.02
     done
 }
 

@@ -19,7 +19,7 @@ begin_sync() { # OPTION...
     wait_for_step 400
     until compgen -G 'run/checkpoints/*/DONE' >/dev/null; do # written in the background
         kill -0 "$BACKGROUND"
-        sleep 0.02
+        pause 0.02
     done
 }
 

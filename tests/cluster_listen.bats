@@ -47,7 +47,7 @@ end_job() {
     local joiner=$!
     for _ in $(seq 200); do
         ! grep -q 'joined the job' joined || break
-        sleep 0.05
+        pause 0.05
     done
     confined
     if grep "^yoke" all; then return 1; fi

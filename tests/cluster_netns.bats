@@ -153,12 +153,12 @@ END
     expect 0 "stopped at step"
     for _ in $(seq 200); do
         ! grep -q 'trained on [1-9][0-9]* examples' joined2 || break
-        sleep 0.05
+        pause 0.05
     done
     grep 'trained on [1-9][0-9]* examples' joined2
     for _ in $(seq 400); do # the worker on the host that was cut off notices after the heartbeat timeout
         [ -n "$(processes)" ] || break
-        sleep 0.05
+        pause 0.05
     done
     grep -E 'yoke: error: server ([01]) \(rank \1\)' joined
 }
@@ -235,7 +235,7 @@ END
     kill -STOP "$BACKGROUND"
     for _ in $(seq 300); do
         [ "$(processes)" != "$BACKGROUND" ] || break
-        sleep 0.05
+        pause 0.05
     done
     equal processes "$(processes)" "$BACKGROUND"
     kill -KILL "$BACKGROUND"

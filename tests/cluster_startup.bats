@@ -114,7 +114,7 @@ with_shim() { # BODY
             for _ in $(seq 20); do # a second
                 left=$(processes)
                 [ -n "$left" ] || break
-                sleep 0.05
+                pause 0.05
             done
             [ -z "$left" ] || { echo "left behind after $delay s, $mode"; false; }
         done

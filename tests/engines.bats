@@ -53,7 +53,7 @@ finish_ranks() { # SECONDS
 wait_for_rank_0() { # TEXT
     for _ in $(seq 600); do
         ! grep -qsF -- "$1" err.0 || return 0
-        sleep 0.05
+        pause 0.05
     done
     echo "rank 0 did not print '$1':"
     cat err.0
@@ -168,7 +168,7 @@ s = socket.create_server(('', $((port + 1))))
 print('ready', flush=True)
 time.sleep(60)" >taken 3>&- &
     taken=$!
-    until grep -q ready taken; do sleep 0.1; done
+    until grep -q ready taken; do pause 0.1; done
     start_ranks 1 "$(torch 2 1) YOKE_TOKEN=$token" $digits
     finish_ranks 60
     kill $taken
@@ -215,7 +215,7 @@ time.sleep(60)" >taken 3>&- &
         codes=
         start_ranks 3 "$(torch 3 3)" train --model softmax --data 'synth:digits?examples=400000' --out none --quiet
         for pid in $ranks; do # connected: it has mapped the memory of all three
-            until [ "$(grep -c yoke-messages "/proc/$pid/maps")" -eq 3 ]; do sleep 0.02; done
+            until [ "$(grep -c yoke-messages "/proc/$pid/maps")" -eq 3 ]; do pause 0.02; done
         done
         # shellcheck disable=SC2086
         kill -TERM "$(echo $ranks | cut -d ' ' -f $victim)"
@@ -238,7 +238,7 @@ time.sleep(60)" >taken 3>&- &
     joined=$(grep -c '] step' err.0)
     until [ "$(grep -c '] step' err.0)" -gt $((joined + 1)) ]; do
         kill -0 "${ranks##* }" || { cat err.0; return 1; }
-        sleep 0.05
+        pause 0.05
     done
     # shellcheck disable=SC2086
     kill -TERM $ranks
