@@ -313,20 +313,18 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
     else if (s->classes.n)
         snprintf(out, 400, "%s: the label '%s' is not listed in classes=", name, token);
     else if (!yk_cell_number(text, n, &v))
-        snprintf(
-            out, 400,
-            "%s: the label '%s' is not a number; list the classes with classes=NAME,NAME, or choose another "
-            "column with label=",
-            name, token);
+        snprintf(out, 400,
+                 "%s: the label '%s' is not a number; list the classes with classes=NAME,NAME, or choose "
+                 "another column with label=",
+                 name, token);
     else if (s->nclasses && v >= 0.0 && v == floor(v))
         snprintf(out, 400, "%s: the label '%s' is out of range: classes=%u allows 0 to %u", name, token,
                  s->nclasses, s->nclasses - 1);
     else
-        snprintf(
-            out, 400,
-            "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= chooses "
-            "another column",
-            name, token, YK__MAX_LABEL);
+        snprintf(out, 400,
+                 "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= "
+                 "chooses another column",
+                 name, token, YK__MAX_LABEL);
 }
 
 void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, char out[400])
@@ -353,9 +351,8 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
         snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
                  yk_cell_comma_hint(text, n));
     else
-        snprintf(
-            out, 400,
-            "%s: '%s' is not a number%s; if the column is not numeric, add it to categorical= or ignore=; if "
-            "it stands for a missing value, add it to missing=",
-            name, token, yk_cell_comma_hint(text, n));
+        snprintf(out, 400,
+                 "%s: '%s' is not a number%s; if the column is not numeric, add it to categorical= or "
+                 "ignore=; if it stands for a missing value, add it to missing=",
+                 name, token, yk_cell_comma_hint(text, n));
 }

@@ -175,11 +175,11 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
         if (quotes)
             return bad_line(r, line, end, at, i, quotes);
         if (strlen(own->column[i].name) != f->n || memcmp(own->column[i].name, f->text, f->n))
-            return yk_fail(
-                YK_EDATA,
-                "%s: the header has '%s' where the first file has %s; all files need the same columns, "
-                "or header=0 if they have no header",
-                r->base.in->path, yk__text_show(f->text, f->n, token), yk_tabular_name(&s->table, i, name));
+            return yk_fail(YK_EDATA,
+                           "%s: the header has '%s' where the first file has %s; all files need the same "
+                           "columns, or header=0 if they have no header",
+                           r->base.in->path, yk__text_show(f->text, f->n, token),
+                           yk_tabular_name(&s->table, i, name));
     }
     return count_columns(r, line, end) == own->ncolumns ? YK_OK
                                                         : bad_line(r, line, end, line, 0, YK__CSV_FIELD);

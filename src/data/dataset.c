@@ -390,8 +390,8 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         st = number_fields(d);
     } else if (unknown && s->once) {
         st = yk_fail(YK_EUSAGE,
-                     "%s: %s can be read only once, and the number of %s is not known in advance: add "
-                     "%s%s, or --stream never to load it into memory",
+                     "%s: %s can be read only once, and the number of %s is not known in advance: add %s%s, "
+                     "or --stream never to load it into memory",
                      spec, yk_source_once_name(s), unknown, option, d->dim ? "" : " or --hash-bits B");
     } else if (unknown) {
         yk_note("%s: reading all data once to find the number of %s; %s avoids this pass", spec, unknown,

@@ -71,10 +71,9 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
                NULL;
     if (!after || !at_end(after, end))
         return yk__text_bad(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
-                            number && *number == ':'
-                                ? "; only yoke predict accepts lines without a label; if the lines begin "
-                                  "with LABEL:WEIGHT, add ?weight=1"
-                                : ""),
+                            number && *number == ':' ? "; only yoke predict accepts lines without a label; "
+                                                       "if the lines begin with LABEL:WEIGHT, add ?weight=1"
+                                                     : ""),
                NULL;
     out->target = (float)v;
     if (s->base.options.numbers && isfinite(out->target))
@@ -248,11 +247,10 @@ static yk_status libsvm_open(yk_source *source)
     if (spec->status)
         return spec->status;
     if (s->weights && source->options.unlabeled && yk_spec_inherits(spec, "weight"))
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: lines of the training data begin with LABEL:WEIGHT, which looks like an entry: add "
-            "?weight=1 if these do, too, or ?weight=0 if they begin with a label or an entry",
-            spec->text);
+        return yk_fail(YK_EUSAGE,
+                       "%s: lines of the training data begin with LABEL:WEIGHT, which looks like an entry: "
+                       "add ?weight=1 if these do, too, or ?weight=0 if they begin with a label or an entry",
+                       spec->text);
     source->dim = (size_t)s->keys.features;
     return yk__text_open(source);
 }

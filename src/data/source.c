@@ -138,11 +138,10 @@ static yk_status detect(const char *where, const char **name_out)
     const bool is_run = config && yk__is_directory(where) && access(config, F_OK) == 0;
     free(config);
     if (is_run)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: is a run directory, not data; yoke report %s shows the run, and yoke eval --checkpoint "
-            "%s --data SPEC evaluates its model",
-            where, where, where);
+        return yk_fail(YK_EUSAGE,
+                       "%s: is a run directory, not data; yoke report %s shows the run, and yoke eval "
+                       "--checkpoint %s --data SPEC evaluates its model",
+                       where, where, where);
     for (size_t i = 0; i < NFORMATS; i++)
         if (formats[i]->has_directory && formats[i]->has_directory(where)) {
             *name_out = formats[i]->name;

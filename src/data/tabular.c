@@ -58,8 +58,8 @@ static void warn_unknown(const yk_tabular *t)
                           values->n ? values->name[0] : "");
     }
     if (list.s)
-        yk_warn("%s: no value of these columns occurred in the training data, so predictions ignore "
-                "them (in quotes: a value from the training data): %s",
+        yk_warn("%s: no value of these columns occurred in the training data, so predictions ignore them (in "
+                "quotes: a value from the training data): %s",
                 t->source->spec, list.s);
     yk_text_fini(&list);
 }
@@ -227,8 +227,7 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
     else if (s->header && *out == n && !t->source->options.unlabeled)
         snprintf(why, sizeof why,
                  "no column is named label, target, y, click, clicked or class: choose the label with "
-                 "?label=NAME; the "
-                 "columns are: %s",
+                 "?label=NAME; the columns are: %s",
                  yk__tabular_list(s, list));
     if (!s->header && n > 1) {
         *out = 0;
@@ -385,11 +384,10 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows)
                        t->source->spec, yk_source_once_name(t->source),
                        t->source->ops->parse ? "add fit=FILES" : "read it into a table first");
     if (!files && t->source->split == YK_SPLIT_TEST)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: means and one-hot values must be those of the training data: add fit=FILES with the "
-            "training files",
-            t->source->spec);
+        return yk_fail(YK_EUSAGE,
+                       "%s: means and one-hot values must be those of the training data: add fit=FILES with "
+                       "the training files",
+                       t->source->spec);
     return (st = yk__fit(t)) ? st : yk_schema_finish(s);
 }
 

@@ -53,10 +53,10 @@ static yk_status add_value(yk_fit *f, const yk_schema_column *c, const char *tex
                        "%s: a value of the categorical column '%s' has a zero byte; use encode=hash", f->spec,
                        c->name);
     if ((f->bytes += n + 8) > MAX_BYTES)
-        return yk_fail(YK_EDATA,
-                       "%s: the categorical columns have too many distinct values (%zu, column '%s'); use "
-                       "encode=hash",
-                       f->spec, f->seen.n, c->name);
+        return yk_fail(
+            YK_EDATA,
+            "%s: the categorical columns have too many distinct values (%zu, column '%s'); use encode=hash",
+            f->spec, f->seen.n, c->name);
     return yk__names_add(&f->schema->column[c - f->schema->column].values, text, n);
 }
 

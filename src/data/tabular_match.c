@@ -102,11 +102,10 @@ yk_status yk__tabular_unique(const yk_tabular *t)
             continue;
         const size_t second = (size_t)(by[i] - s->column) + 1;
         if (before && !strcmp(before->name, by[i]->name))
-            st = yk_fail(
-                YK_EUSAGE,
-                "%s: columns %zu and %zu are both named '%s', and a model finds columns by name: rename "
-                "one, or add ignore=%zu to the spec",
-                t->source->spec, (size_t)(before - s->column) + 1, second, by[i]->name, second);
+            st = yk_fail(YK_EUSAGE,
+                         "%s: columns %zu and %zu are both named '%s', and a model finds columns by name: "
+                         "rename one, or add ignore=%zu to the spec",
+                         t->source->spec, (size_t)(before - s->column) + 1, second, by[i]->name, second);
         before = by[i];
     }
     free(by);
@@ -120,17 +119,15 @@ static yk_status match_positions(yk_tabular *t)
     const yk_schema_column *label = yk_schema_first(m, YK_COLUMN_LABEL);
     const bool shorter = label && t->source->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
     if (s->ncolumns != m->ncolumns && !shorter)
-        return yk_fail(
-            YK_EDATA,
-            "%s: %zu column%s, but the model was trained on %zu; columns without names are matched by "
-            "position",
-            t->source->spec, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
+        return yk_fail(YK_EDATA,
+                       "%s: %zu column%s, but the model was trained on %zu; columns without names are "
+                       "matched by position",
+                       t->source->spec, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
     if (s->header != m->header && !strstr(t->source->ops->options, "header"))
-        return yk_fail(
-            YK_EDATA,
-            "%s: the columns have names, but the model was trained on data without a header: train it on "
-            "data that has a header",
-            t->source->spec);
+        return yk_fail(YK_EDATA,
+                       "%s: the columns have names, but the model was trained on data without a header: "
+                       "train it on data that has a header",
+                       t->source->spec);
     if (s->header != m->header && !yk_spec_text(&t->source->parsed, "header"))
         return yk_fail(YK_EDATA,
                        "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
@@ -166,8 +163,7 @@ static yk_status compare_type(const yk_tabular *t, size_t i, const char *name, b
                        "%s: %s has the type %s here, but %s in the training data, and their numbers mean "
                        "different things: convert the column",
                        t->source->spec, name, type, c->type);
-    yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
-            "%s since 1970",
+    yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are %s since 1970",
             t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
             here == 'd' || there == 'd' ? "days" : "seconds");
     return YK_OK;
@@ -188,10 +184,9 @@ yk_status yk__tabular_types(const yk_tabular *t)
             yk_text_add(&list, name);
     }
     if (list.s && !st)
-        yk_warn(
-            "%s: categorical columns have numbers or booleans here, but strings in the training data: values "
-            "are equal only if they are written the same way (7 is not 07, true is not True): %s",
-            t->source->spec, list.s);
+        yk_warn("%s: categorical columns have numbers or booleans here, but strings in the training data: "
+                "values are equal only if they are written the same way (7 is not 07, true is not True): %s",
+                t->source->spec, list.s);
     yk_text_fini(&list);
     return st;
 }

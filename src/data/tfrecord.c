@@ -297,11 +297,10 @@ static yk_status open_images(tfr_source *s)
         ((!images || !s->form.height) && (st = probe(s, &s->images))))
         return st;
     if (!s->images && images)
-        return yk_fail(
-            YK_EDATA,
-            "%s: none of the first %d records has a valid image in 'image/encoded', so the size is "
-            "not known: add size=224",
-            s->base.files.path[0], PROBED);
+        return yk_fail(YK_EDATA,
+                       "%s: none of the first %d records has a valid image in 'image/encoded', so the size "
+                       "is not known: add size=224",
+                       s->base.files.path[0], PROBED);
     if (!s->images)
         return YK_OK;
     yk__image_set_shape(&s->base, &s->form);

@@ -195,10 +195,9 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
         double v;
         const bool number = yk_decimal_before(p, after, &v) == after && p != after;
         if (i == 0 && number && after == bar)
-            return yk__text_bad(
-                       r, p,
-                       "a number that touches the '|' is a tag: put an apostrophe before it, or a blank "
-                       "after it if it is the importance weight"),
+            return yk__text_bad(r, p,
+                                "a number that touches the '|' is a tag: put an apostrophe before it, or a "
+                                "blank after it if it is the importance weight"),
                    false;
         if (after == bar || (*p == '\'' && skip_blanks(after, bar) == bar)) /* no more words, or a tag */
             return true;

@@ -273,10 +273,10 @@ static yk_status decode_indices(yk_arrow_values *v, size_t first, size_t n)
     for (size_t i = 0; i < n; i++) {
         const bool valid = !v->out.valid || v->valid[i];
         if (valid && at[i] >= v->entries)
-            return yk_fail(YK_EDATA,
-                           "frame: column '%s': an index into its dictionary is %lld, but the dictionary has "
-                           "%zu values",
-                           v->name, (long long)at[i], v->entries);
+            return yk_fail(
+                YK_EDATA,
+                "frame: column '%s': an index into its dictionary is %lld, but the dictionary has %zu values",
+                v->name, (long long)at[i], v->entries);
         v->code[i] = v->direct ? (uint32_t)i : valid ? (uint32_t)at[i] : 0;
         if (v->direct)
             v->text[v->entries + i] = valid ? v->text[at[i]] : (yk_parquet_text){"", 0};

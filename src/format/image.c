@@ -96,8 +96,7 @@ static yk_status check_shape(const yk_image_form *p, const yk_image_form *form)
     if (form && form->fit == YK_FIT_EXACT && (p->width != form->width || p->height != form->height))
         return yk_fail(YK_EUSAGE,
                        "the image has %zu x %zu pixels, but the others have %zu x %zu: choose one size for "
-                       "all images, for "
-                       "example ?size=%zu",
+                       "all images, for example ?size=%zu",
                        p->height, p->width, form->height, form->width, form->height);
     return YK_OK;
 }

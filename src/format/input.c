@@ -155,11 +155,10 @@ static yk_status detect_coding(yk_input *in)
     const char *cat = yk__coding_other(coding);
     in->raw_read = n;
     if (cat)
-        return yk_fail(
-            YK_EDATA,
-            "%s: is compressed with %s, which yoke does not support; decompress it, or use a pipe: %s %s | "
-            "yoke train --data FORMAT:-, such as csv:-",
-            in->path, coding == YK__XZ ? "xz" : "bzip2", cat, in->standard ? "FILE" : in->path);
+        return yk_fail(YK_EDATA,
+                       "%s: is compressed with %s, which yoke does not support; decompress it, or use a "
+                       "pipe: %s %s | yoke train --data FORMAT:-, such as csv:-",
+                       in->path, coding == YK__XZ ? "xz" : "bzip2", cat, in->standard ? "FILE" : in->path);
     in->compressed = coding != YK__PLAIN;
     if (!in->compressed) {
         in->have = n;

@@ -92,10 +92,8 @@ yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out)
     *out = (yoke_csr){0};
     const yk_status st = YK_API_STRUCT(out, given, in_place);
     if (!st && (!out->start64 == !out->start32 || !out->index == !out->index64))
-        return yk_fail(
-            YK_EUSAGE,
-            "yoke_csr: set either index or index64, and either start64 or start32, and leave the others "
-            "NULL");
+        return yk_fail(YK_EUSAGE, "yoke_csr: set either index or index64, and either start64 or start32, and "
+                                  "leave the others NULL");
     return st;
 }
 
@@ -107,9 +105,8 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
     if (!st)
         st = yk_api_csr(given, &csr);
     if (!st && csr.index64 && csr.in_place)
-        st = yk_fail(YK_EUSAGE,
-                     "yoke_csr: in_place requires 32-bit column numbers (index), because training always "
-                     "copies rows with index64");
+        st = yk_fail(YK_EUSAGE, "yoke_csr: in_place requires 32-bit column numbers (index), because training "
+                                "always copies rows with index64");
     if (st)
         return finish(d, st, out, error);
     d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,

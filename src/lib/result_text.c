@@ -35,12 +35,11 @@ static void print_traffic(yk_text *t, const yk_result *r)
                           yk_bytes_text((double)r->traffic[p].sent, a),
                           (unsigned long long)r->traffic[p].messages_sent);
     if (r->late)
-        yk_text_print(
-            t,
-            "late           %llu gradient%s (%llu examples) arrived after the end of the step and %s "
-            "dropped\n",
-            (unsigned long long)r->late, yk_plural(r->late), (unsigned long long)r->late_examples,
-            r->late == 1 ? "was" : "were");
+        yk_text_print(t,
+                      "late           %llu gradient%s (%llu examples) arrived after the end of the step and "
+                      "%s dropped\n",
+                      (unsigned long long)r->late, yk_plural(r->late), (unsigned long long)r->late_examples,
+                      r->late == 1 ? "was" : "were");
     if (r->lost || r->joined)
         yk_text_print(t, "workers        %d lost (%llu examples reassigned), %d joined\n", r->lost,
                       (unsigned long long)r->returned, r->joined);
@@ -161,12 +160,11 @@ static void print_table(yk_text *t, const yk_result *r)
         }
     }
     if (s->hot)
-        yk_text_print(
-            t,
-            "copies         the %u hottest parameters in each worker, merged every %.0f examples (%.0f "
-            "step%s)\n",
-            s->hot < r->params ? s->hot : (unsigned)r->params, s->merge_every, s->merge_steps,
-            s->merge_steps < 1.5 ? "" : "s");
+        yk_text_print(t,
+                      "copies         the %u hottest parameters in each worker, merged every %.0f examples "
+                      "(%.0f step%s)\n",
+                      s->hot < r->params ? s->hot : (unsigned)r->params, s->merge_every, s->merge_steps,
+                      s->merge_steps < 1.5 ? "" : "s");
     if (r->observation.nprocesses)
         print_verdict(t, &r->observation.verdict);
     print_traffic(t, r);
