@@ -67,8 +67,8 @@ yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no exa
 /* hashed.c: writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number.
  * Changes the order of hash[]. */
 size_t yk__sort_hashes(uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
-void yk__sort_words(const uint64_t *word, size_t n,
-                    uint64_t *out); /* hashes with anything in their lower bits */
+/* hashes with anything in their lower bits */
+void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out);
 
 /* ---- readers.c: sources of files in blocks */
 

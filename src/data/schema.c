@@ -52,8 +52,8 @@ void yk_schema_free(yk_schema *s)
 
 yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type)
 {
-    const size_t cap =
-        s->ncolumns & (s->ncolumns - 1) ? 0 : 2 * s->ncolumns + 1; /* doubled at powers of two */
+    /* doubled at powers of two */
+    const size_t cap = s->ncolumns & (s->ncolumns - 1) ? 0 : 2 * s->ncolumns + 1;
     yk_schema_column *more = cap ? realloc(s->column, cap * sizeof *more) : s->column;
     if (!more)
         return yk_fail_memory(cap * sizeof *more, "columns");

@@ -110,8 +110,8 @@ yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *ty
 /* After roles, encoding, features (hash) and values are set: numbers the columns, and makes what encoding needs. */
 yk_status yk_schema_finish(yk_schema *s);
 
-yk_status yk_schema_parse(const char *text, const char *name,
-                          yk_schema **out); /* YK_EDATA: damaged, or too new */
+/* YK_EDATA: damaged, or too new */
+yk_status yk_schema_parse(const char *text, const char *name, yk_schema **out);
 char *yk_schema_write(const yk_schema *s);
 
 /* "label clicked, 3 numeric, 4 categorical (hashed, 2^18), 1 ignored". The caller frees it; NULL: out of memory. */

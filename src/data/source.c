@@ -69,8 +69,8 @@ static const char *detect_text(char *text)
         size_t tabs = 0;
         for (const char *p = line; *p; p++)
             tabs += *p == '\t';
-        const char *category =
-            line; /* after the integers of criteo without labels: any table may have as many columns */
+        /* after the integers of criteo without labels: any table may have as many columns */
+        const char *category = line;
         for (int integers = 13; tabs == 38 && integers; category++)
             integers -= *category == '\t';
         if (tabs == 39 || (tabs == 38 && !category[strspn(category, "0123456789abcdef\t\r")]))

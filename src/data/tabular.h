@@ -41,8 +41,8 @@ typedef struct yk_tabular {
     atomic_uint labels_seen;
     /* [schema->ncolumns] YK_SEEN_KNOWN, YK_SEEN_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
     atomic_uchar *seen;
-    yk_split_range
-        part; /* with split-by: the rows of this part, by the value of a column; the source then has none */
+    /* with split-by: the rows of this part, by the value of a column; the source then has none */
+    yk_split_range part;
     size_t split_by;   /* that column of the file */
     yk_source *source; /* borrowed, with its spec and options */
 } yk_tabular;
@@ -74,8 +74,8 @@ const char *yk__tabular_list(const yk_schema *s, char list[400]); /* yk_text_ite
 /* One of the types is a date or a timestamp, and the other means something else. */
 bool yk__time_differs(const char *type, const char *other);
 yk_status yk__tabular_types(const yk_tabular *t); /* after the types of the columns are known */
-yk_status
-yk__tabular_unique(const yk_tabular *t); /* two columns that a model would use have different names */
+/* two columns that a model would use have different names */
+yk_status yk__tabular_unique(const yk_tabular *t);
 bool yk__fit_needed(const yk_schema *s);
 yk_status yk__fit(yk_tabular *t);
 void yk__fit_row(yk_fit *f);

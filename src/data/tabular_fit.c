@@ -143,8 +143,8 @@ yk_status yk__fit(yk_tabular *t)
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk_moments *m = &f.numbers[i];
         s->column[i].mean = m->mean;
-        s->column[i].deviation =
-            m->n > 0.0 ? sqrt(m->squares / m->n) : 0.0; /* of all rows, not of a sample */
+        /* of all rows, not of a sample */
+        s->column[i].deviation = m->n > 0.0 ? sqrt(m->squares / m->n) : 0.0;
     }
     if (!st && listed && !f.seen.n)
         st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", f.spec);

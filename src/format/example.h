@@ -42,8 +42,8 @@ typedef struct {
     const char *name;     /* NULL: none */
     const char *option;   /* for messages: the option that sets another name */
     yk_feature_kind kind; /* NONE: the example has no such feature, or an empty one */
-    const uint8_t
-        *bytes; /* ints: varints; floats: 4 bytes each; bytes: the last value. In the example or the copy */
+    /* ints: varints; floats: 4 bytes each; bytes: the last value. In the example or the copy */
+    const uint8_t *bytes;
     size_t size, strings; /* strings: values of a bytes list */
     uint8_t *copy;        /* owned; NULL: not copied */
     size_t cap;

@@ -296,8 +296,8 @@ static yk_status open_png(yk_image_decoder *d, yk_image_form *out)
         return yk_fail(YK_EDATA, "%s", d->text);
     png_set_read_fn(d->png, d, read_bytes);
     png_set_user_limits(d->png, YK_IMAGE_SIDE, YK_IMAGE_SIDE);
-    png_set_chunk_malloc_max(d->png,
-                             (png_alloc_size_t)1 << 20); /* limits texts and profiles, which are not used */
+    /* limits texts and profiles, which are not used */
+    png_set_chunk_malloc_max(d->png, (png_alloc_size_t)1 << 20);
     png_read_info(d->png, d->info);
     const bool color = png_get_color_type(d->png, d->info) & PNG_COLOR_MASK_COLOR;
     *out = (yk_image_form){png_get_image_height(d->png, d->info), png_get_image_width(d->png, d->info),

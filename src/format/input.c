@@ -388,8 +388,8 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
 {
     struct stat s;
     yk_status st = YK_OK;
-    const int fd =
-        yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not wait for a FIFO */
+    /* does not wait for a FIFO */
+    const int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd < 0 || yk_sys->stat(fd, "", &s, AT_EMPTY_PATH))
         st = fail_path(path, errno);
     else if (!S_ISREG(s.st_mode))

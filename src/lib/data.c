@@ -126,8 +126,8 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
         st = YK_ESYSTEM;
     for (size_t i = 0; d->start && i <= csr.rows; i++)
         d->start[i] = (uint64_t)(int64_t)csr.start32[i];
-    rows->start =
-        d->start ? d->start : (uint64_t *)csr.start64; /* a negative one is too large: yk_memory_check() */
+    /* a negative one is too large: yk_memory_check() */
+    rows->start = d->start ? d->start : (uint64_t *)csr.start64;
     return finish(d, st ? st : set_labels(d, csr.labels), out, error);
 }
 
@@ -161,8 +161,8 @@ static yk_source_options options_for(const yk_trained *model, const yk_source_op
     o.schema = schema && schema->ncolumns ? schema : NULL;
     o.images = schema;
     o.numbers = model->model->loss->numbers;
-    const bool fields = (shape->fields > 1 && !shape->positional) ||
-                        (o.names && o.schema); /* columns of tables, for sums by column */
+    /* columns of tables, for sums by column */
+    const bool fields = (shape->fields > 1 && !shape->positional) || (o.names && o.schema);
     o.fields = fields ? YK_FIELDS_ALL : YK_FIELDS_NONE;
     if (shape->kind == YK_ROWS_SPARSE && !o.schema)
         o.keys = (yk_key_space){.features = shape->dim, .hash = shape->hashed};
