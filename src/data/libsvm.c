@@ -66,28 +66,24 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     double v;
     const char *after = yk_decimal_before(p, end, &v), *number = after;
     if (after && s->weights && !(after = parse_weight(after, end, &out->weight)))
-        return yk__text_bad(r, p, "'%s' is not LABEL:WEIGHT with a weight of at least 0 (?weight=1)",
-                            yk__text_token(p, token)),
-               NULL;
+        return YK__TEXT_BAD(r, p, "'%s' is not LABEL:WEIGHT with a weight of at least 0 (?weight=1)",
+                            yk__text_token(p, token));
     if (!after || !at_end(after, end))
-        return yk__text_bad(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
+        return YK__TEXT_BAD(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
                             number && *number == ':' ? "; only yoke predict accepts lines without a label; "
                                                        "if the lines begin with LABEL:WEIGHT, add ?weight=1"
-                                                     : ""),
-               NULL;
+                                                     : "");
     out->target = (float)v;
     if (s->base.options.numbers && isfinite(out->target))
         return after;
     if (!yk__is_class(v))
-        return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
-                            yk__text_token(p, token), YK__MAX_LABEL),
-               NULL;
+        return YK__TEXT_BAD(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
+                            yk__text_token(p, token), YK__MAX_LABEL);
     int32_t label = (int32_t)v;
     if (!yk__labels_agree(&s->seen, label))
-        return yk__text_bad(r, p,
+        return YK__TEXT_BAD(r, p,
                             "the label '%s' does not match the others: with -1 the only other label is +1",
-                            yk__text_token(p, token)),
-               NULL;
+                            yk__text_token(p, token));
     out->label = label < 0 ? 0 : label;
     return after;
 }
@@ -160,9 +156,8 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     if (s->ffm && !(p = parse_number(r, p, entry, "field", &field)))
         return NULL;
     if (field > s->max_field)
-        return yk__text_bad(r, entry, "the field in '%s' is not below %u", yk__text_token(entry, token),
-                            s->max_field + 1),
-               NULL;
+        return YK__TEXT_BAD(r, entry, "the field in '%s' is not below %u", yk__text_token(entry, token),
+                            s->max_field + 1);
     const char *at = p;
     if (!(p = parse_number(r, p, entry, "index", &index)))
         return NULL;
@@ -176,11 +171,10 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     double v = *p - '0'; /* most values are one digit: avoids a call */
     const char *after = digit(*p) && (p + 1 == end || is_blank(p[1])) ? p + 1 : yk_decimal_before(p, end, &v);
     if (!after || (after != end && !is_blank(*after) && *after != '#'))
-        return yk__text_bad(r, p, "the value in '%s' is not a number%s", yk__text_token(entry, token),
-                            after && *after == ',' ? "; write a decimal point instead of the comma" : ""),
-               NULL;
+        return YK__TEXT_BAD(r, p, "the value in '%s' is not a number%s", yk__text_token(entry, token),
+                            after && *after == ',' ? "; write a decimal point instead of the comma" : "");
     if (!isfinite((float)v))
-        return yk__text_bad(r, p, "the value in '%s' is too large", yk__text_token(entry, token)), NULL;
+        return YK__TEXT_BAD(r, p, "the value in '%s' is too large", yk__text_token(entry, token));
     *value_out = (float)v;
     *field_out = (uint16_t)field;
     return after;

@@ -61,6 +61,9 @@ bool yk__labels_agree(atomic_uint *seen, int32_t label);
 yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ...)
     __attribute__((format(printf, 3, 4), cold));
 
+/* The same for a function of a parser, which returns NULL or false; the status of the line is in r->status. */
+#define YK__TEXT_BAD(...) (yk__text_bad(__VA_ARGS__), NULL)
+
 /* Text for messages: about 40 bytes; control characters and invalid UTF-8 as '?'. A token ends at white space. */
 const char *yk__text_show(const char *text, size_t n, char out[48]) __attribute__((cold));
 const char *yk__text_token(const char *at, char out[48]) __attribute__((cold));

@@ -195,25 +195,22 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
         double v;
         const bool number = yk_decimal_before(p, after, &v) == after && p != after;
         if (i == 0 && number && after == bar)
-            return yk__text_bad(r, p,
+            return YK__TEXT_BAD(r, p,
                                 "a number that touches the '|' is a tag: put an apostrophe before it, or a "
-                                "blank after it if it is the importance weight"),
-                   false;
+                                "blank after it if it is the importance weight");
         if (after == bar || (*p == '\'' && skip_blanks(after, bar) == bar)) /* no more words, or a tag */
             return true;
         yk__text_show(p, (size_t)(after - p), token);
         if (i > 1 || !number)
-            return yk__text_bad(r, p, "'%s' is neither a number nor a tag; tags begin with an apostrophe",
-                                token),
-                   false;
+            return YK__TEXT_BAD(r, p, "'%s' is neither a number nor a tag; tags begin with an apostrophe",
+                                token);
         if (i == 0 && !(v >= 0.0 && isfinite((float)v)))
-            return yk__text_bad(r, p, "the importance weight %s is negative", token), false;
+            return YK__TEXT_BAD(r, p, "the importance weight %s is negative", token);
         if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.source->options.unlabeled)
-            return yk__text_bad(r, p,
+            return YK__TEXT_BAD(r, p,
                                 "the initial prediction is %s, but only 0 is supported; remove it, or add "
                                 "?weights=ignore",
-                                token),
-                   false;
+                                token);
         if (i == 0 && !s->ignore_weights)
             *weight_out = (float)v;
         p = after;
@@ -236,10 +233,8 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, yk__l
         return bad_label(r, p, bar), false;
     const int32_t label = numbers ? 0 : (int32_t)v;
     if (!numbers && !yk__labels_agree(&s->seen, label))
-        return yk__text_bad(r, p,
-                            "the label %d does not match earlier labels: -1 can only be combined with +1",
-                            label),
-               false;
+        return YK__TEXT_BAD(
+            r, p, "the label %d does not match earlier labels: -1 can only be combined with +1", label);
     out->label = label < 0 || numbers ? 0 : label - (int32_t)s->first_class;
     after = skip_blanks(after, bar);
     return after == bar || parse_weights(r, after, bar, 0, &out->weight);
@@ -299,13 +294,11 @@ static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n
     char token[48];
     double v = 1.0;
     if (listed && field == s->namespaces.n)
-        return yk__text_bad(r, p, "the namespace '%s' is not listed in ?namespaces=",
-                            n ? yk__text_show(p, n, token) : "default"),
-               false;
+        return YK__TEXT_BAD(r, p, "the namespace '%s' is not listed in ?namespaces=",
+                            n ? yk__text_show(p, n, token) : "default");
     if (n_weight != SIZE_MAX && (!parse_value(p + n + 1, n_weight, &v) || !isfinite((float)v)))
-        return yk__text_bad(r, p + n + 1, "the weight of the namespace '%s' is not a number",
-                            yk__text_show(p, n, token)),
-               false;
+        return YK__TEXT_BAD(r, p + n + 1, "the weight of the namespace '%s' is not a number",
+                            yk__text_show(p, n, token));
     *out = (space){p, n, hash_name(0, p, n), (float)v, (uint16_t)field};
     return true;
 }
