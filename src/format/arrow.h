@@ -61,8 +61,8 @@ typedef struct {
     yk_parquet_kind kind; /* of its values; with a dictionary, of those of the dictionary */
     double unit;          /* timestamps: seconds; else 0 */
     int64_t divisor;      /* date64: milliseconds per day; else 1 */
-    bool is_text;         /* texts or a dictionary */
     yk_parquet_form form; /* of its values, as `kind` */
+    bool is_text;         /* texts or a dictionary */
 } yk_arrow_type;
 
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s);
