@@ -25,8 +25,8 @@ bool yk__spec_fields(yk_source *s);
  * hashed_into is known. */
 bool yk__spec_positions(yk_source *s);
 
-/* The option `nfields`, for formats that store field numbers: their exclusive upper bound; 0: not given. */
-uint32_t yk__spec_nfields(yk_source *s);
+/* The largest value of the option `nfields`, the exclusive upper bound of field numbers. */
+enum { YK__MAX_FIELDS = UINT16_MAX + 1 };
 
 /* source.c: opens a source of a format, and takes the spec if that succeeds. */
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,

@@ -229,6 +229,7 @@ static yk_status libsvm_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
     libsvm *s = (libsvm *)source;
+    s->ffm = !strcmp(source->ops->name, "libffm");
     s->first_index = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->weights = yk_spec_u64(spec, "weight", 0, 0, 1);
     s->keys = yk__spec_keys(source, 0, YK_MAX_FEATURES);
@@ -236,7 +237,7 @@ static yk_status libsvm_open(yk_source *source)
     if (!s->ffm)
         yk__spec_positions(source);
     s->fields = s->ffm ? source->options.fields != YK_FIELDS_NONE : source->by_position;
-    source->fields = s->fields ? yk__spec_nfields(source) : 1;
+    source->fields = s->fields ? (uint32_t)yk_spec_u64(spec, "nfields", 0, 1, YK__MAX_FIELDS) : 1;
     s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
@@ -247,12 +248,6 @@ static yk_status libsvm_open(yk_source *source)
                        spec->text);
     source->dim = (size_t)s->keys.features;
     return yk__text_open(source);
-}
-
-static yk_status libffm_open(yk_source *source)
-{
-    ((libsvm *)source)->ffm = true;
-    return libsvm_open(source);
 }
 
 const yk_source_ops yk__libsvm_source = {.name = "libsvm",
@@ -266,6 +261,6 @@ const yk_source_ops yk__libffm_source = {.name = "libffm",
                                          .options = "base bits features nfields weight",
                                          .kept = "base weight",
                                          .source_size = sizeof(libsvm),
-                                         .open = libffm_open,
+                                         .open = libsvm_open,
                                          .parse = parse_line,
                                          .is_row = is_row};

@@ -354,7 +354,7 @@ static yk_status tfr_open(yk_source *source)
     const uint64_t block = yk_spec_u64(spec, "block", YK_BLOCK_BYTES, 1, UINT64_MAX);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
     const bool fields = yk__spec_positions(source);
-    source->fields = fields ? yk__spec_nfields(source) : 1;
+    source->fields = fields ? (uint32_t)yk_spec_u64(spec, "nfields", 0, 1, YK__MAX_FIELDS) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
     if (st || (st = name_features(s, spec, fields && !source->by_position)) ||
         (st = yk__file_blocks(source, block)))
