@@ -124,6 +124,7 @@ struct yk_source {
     yk_rows_kind kind;
     size_t nblocks;
     yk_files files;    /* of a format with files: owned. Else none */
+    yk__names names;   /* of classes or namespaces: owned. Else none */
     bool quoted;       /* text: line breaks between double quotes are part of a line; a file is one block */
     uint64_t examples; /* of the part; 0: not known without reading */
     uint64_t rows, block_rows; /* of all data, and of all blocks but the last; 0: not known without reading */
