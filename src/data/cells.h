@@ -18,6 +18,7 @@
 #include "data/tabular.h"
 #include "format/parquet.h"
 
+/* The source of a format begins with it. */
 typedef struct {
     yk_tabular tabular;
     size_t nused, *used; /* columns that are read */
@@ -69,7 +70,6 @@ struct yk__cell_reader {
 
 /* Which columns are used; the caller checks that they can be read. */
 yk_status yk__cell_table_choose(yk__cell_table *t);
-void yk__cell_table_fini(yk__cell_table *t);
 
 yk_status yk__cells_open(yk__cells *c);
 /* sets those of the k-th used column; borrowed */

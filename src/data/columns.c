@@ -249,7 +249,7 @@ static bool put_number(yk_row *w, const yk_schema_column *c, double v)
 
 static bool is_number(const yk_tabular *t, const yk_schema_column *c)
 {
-    return c->role == YK_COLUMN_WEIGHT || (c->role == YK_COLUMN_LABEL && t->source->options.numbers);
+    return c->role == YK_COLUMN_WEIGHT || (c->role == YK_COLUMN_LABEL && t->base.options.numbers);
 }
 
 bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char *text, size_t n)
@@ -261,7 +261,7 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
         return n && yk_cell_number_of(c, text, n, &v) && put_number(w, c, v);
     if (c->role == YK_COLUMN_LABEL)
         return class_of_text(t, c, text, n, &w->of.label);
-    if (c->typed && t->source->ops->parse)
+    if (c->typed && t->base.ops->parse)
         text = typed_text(c, text, &n, typed);
     if (!yk_is_feature(c) || yk_cell_missing(s, text, n, c->role == YK_COLUMN_NUMERIC))
         return true;
@@ -269,10 +269,10 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
         return yk_cell_number_of(c, text, n, &v) && yk_row_scaled(w, s, c, v);
     const uint64_t hash = yk_cell_hash(c->salt, text, n);
     yk_row_hash(w, s, c, hash);
-    if (t->source->options.names && s->encode == YK_ENCODE_HASH) {
+    if (t->base.options.names && s->encode == YK_ENCODE_HASH) {
         char number[32];
         const char *name = yk_schema_title(s, c, number);
-        yk_source_named(t->source, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), name,
+        yk_source_named(&t->base, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), name,
                         strlen(name), '=', text, n);
     }
     return true;
@@ -347,7 +347,7 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
     else if (kind == 'd' || kind == 's')
         snprintf(out, 400, "%s: '%s' is not a %s such as %s, as in the training data", name, token,
                  kind == 'd' ? "date" : "time", kind == 'd' ? "2024-02-29" : "2024-02-29 12:30:00");
-    else if (t->schema != t->own && !t->source->options.fit)
+    else if (t->schema != t->own && !t->base.options.fit)
         snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
                  yk_cell_comma_hint(text, n));
     else

@@ -27,7 +27,6 @@ typedef struct {
 } csv_field;
 
 typedef struct {
-    yk_source base;
     yk_tabular table;
     char delimiter;
 } csv;
@@ -152,9 +151,9 @@ __attribute__((cold)) static yk_status bad_line(yk_text_reader *r, const char *l
         return yk__text_bad(r, at, "%s: text after the closing quote; inside quotes, write a quote as \"\"",
                             name);
     if (quotes == CSV_NO_QUOTE)
-        return yk__text_bad(r, at, "%s: the quote is not closed%s", name,
-                            s->base.quoted ? ""
-                                           : " on this line; if fields contain line breaks, add multiline=1");
+        return yk__text_bad(
+            r, at, "%s: the quote is not closed%s", name,
+            s->table.base.quoted ? "" : " on this line; if fields contain line breaks, add multiline=1");
     if (!quotes && count != s->table.own->ncolumns)
         return yk__text_bad(r, r->line, "%zu column%s instead of %zu; the delimiter is '%s'", count,
                             yk_plural(count), s->table.own->ncolumns, s->delimiter == '\t' ? "tab" : word);
@@ -291,7 +290,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         return r->status;
     if (yk_tabular_keeps(&s->table) && (st = keep_cells((csv_reader *)r, line, line + length)))
         return st;
-    return yk_row_end(&w, s->table.schema, s->base.options.numbers, rows);
+    return yk_row_end(&w, s->table.schema, s->table.base.options.numbers, rows);
 }
 
 static bool is_row(const char *line, size_t length)
@@ -329,7 +328,7 @@ static bool next_line(sample *t, bool quoted, const char **line_out, size_t *len
 /* Nothing is consumed, so that standard input can still be read. A last line without a line break counts as complete. */
 static yk_status open_sample(const csv *s, sample *t)
 {
-    const char *path = s->base.files.path[0], *line;
+    const char *path = s->table.base.files.path[0], *line;
     yk_status st = yk_input_open(path, 0, &t->in);
     for (size_t want = SAMPLE_BYTES; !st; want *= 2) {
         const uint8_t *p;
@@ -339,7 +338,7 @@ static yk_status open_sample(const csv *s, sample *t)
         t->p = (const char *)p;
         t->end = t->p + have;
         sample first = *t;
-        if (have < want || next_line(&first, s->base.quoted, &line, &length))
+        if (have < want || next_line(&first, s->table.base.quoted, &line, &length))
             break;
         if (want > MAX_SAMPLE)
             st = yk_fail(YK_EDATA, "%s: the first line is longer than 64 MiB: not a CSV file", path);
@@ -382,14 +381,14 @@ static yk_status choose_delimiter(csv *s, yk_spec *spec, const char *line, const
 /* The fields of the first line become the names. */
 static yk_status add_columns(csv *s, sample *t, const char *line, const char *end)
 {
-    const char *path = s->base.files.path[0];
+    const char *path = s->table.base.files.path[0];
     yk_schema *own = s->table.own;
     for (const char *p = line;; p++) {
         if (own->ncolumns == YK_SCHEMA_MAX_COLUMNS)
             return yk_fail(YK_EDATA, "%s: more than %d columns", path, YK_SCHEMA_MAX_COLUMNS);
         if (csv_read_name(&t->field, &p, end, s->delimiter))
             return yk_fail(YK_EDATA, "%s: line 1: bad quotes in column %zu%s", path, own->ncolumns + 1,
-                           s->base.quoted ? "" : "; if fields contain line breaks, add multiline=1");
+                           s->table.base.quoted ? "" : "; if fields contain line breaks, add multiline=1");
         const yk_status st = yk_schema_add(own, t->field.text, t->field.n, "");
         if (st || p == end)
             return st;
@@ -433,7 +432,7 @@ static void count_numbers(const csv *s, sample *t, const char *line, const char 
 static yk_status refuse_texts(csv *s, const sample *t)
 {
     yk_schema *own = s->table.own;
-    const bool inspects = s->base.options.inspects; /* then they are ignored */
+    const bool inspects = s->table.base.options.inspects; /* then they are ignored */
     char list[400];
     size_t n = 0;
     for (size_t i = 0; i < own->ncolumns; i++) {
@@ -457,7 +456,7 @@ static yk_status refuse_texts(csv *s, const sample *t)
     yk_fail(YK_EUSAGE,
             "%s: these columns are not numeric: %s%s%s; add categorical=%s to the spec to use their values "
             "as categories, or ignore=%s",
-            s->base.spec, list, n >= 300 ? ",..." : "", t->hint, list, list);
+            s->table.base.spec, list, n >= 300 ? ",..." : "", t->hint, list, list);
     if (!inspects)
         return YK_EUSAGE;
     yk_warn("%s", yk_error());
@@ -472,7 +471,7 @@ static yk_status read_sample(csv *s, sample *t, uint64_t *rows_out)
     const char *line;
     if (!count)
         return yk_fail_memory(2 * own->ncolumns * sizeof *count, "columns");
-    for (; lines < SAMPLE_LINES && next_line(t, s->base.quoted, &line, &length); lines++) {
+    for (; lines < SAMPLE_LINES && next_line(t, s->table.base.quoted, &line, &length); lines++) {
         bytes += length + 1;
         if (length)
             count_numbers(s, t, line, line + length, count, count + own->ncolumns);
@@ -484,7 +483,7 @@ static yk_status read_sample(csv *s, sample *t, uint64_t *rows_out)
                                                      : "empty");
     free(count);
     const double growth = t->in->compressed ? 4.0 : 1.0; /* compressed text is about four times as long */
-    *rows_out = (uint64_t)((double)s->base.files.bytes * growth / (double)bytes * (double)lines);
+    *rows_out = (uint64_t)((double)s->table.base.files.bytes * growth / (double)bytes * (double)lines);
     return s->table.schema == own ? refuse_texts(s, t) : YK_OK;
 }
 
@@ -499,22 +498,22 @@ static yk_status read_columns(csv *s, yk_spec *spec, sample *t, uint64_t *rows_o
     if (st)
         return st;
     const char *const all = t->p;
-    if (!next_line(t, s->base.quoted, &line, &length)) {
+    if (!next_line(t, s->table.base.quoted, &line, &length)) {
         line = all;
         length = (size_t)(t->end - all);
         length -= length && line[length - 1] == '\r';
         if (memchr(line, '\r', length) && !memchr(line, '\n', length))
             return yk_fail(YK_EDATA, "%s: the lines end with CR; they must end with LF or CR LF",
-                           s->base.files.path[0]);
+                           s->table.base.files.path[0]);
     }
     const char *const end = line + length;
     line += yk__bom(line, length);
     if (line == end)
         return yk_fail(YK_EDATA, all == t->end ? "%s: is empty" : "%s: the first line is empty",
-                       s->base.files.path[0]);
+                       s->table.base.files.path[0]);
     if (memchr(line, 0, (size_t)(end - line)))
         return yk_fail(
-            YK_EDATA, "%s: zero bytes in the first line: this is not CSV text%s", s->base.files.path[0],
+            YK_EDATA, "%s: zero bytes in the first line: this is not CSV text%s", s->table.base.files.path[0],
             !strncmp(all, "PAR1", 4)                                       ? "; use parquet:FILES"
             : !strncmp(all, "\xff\xfe", 2) || !strncmp(all, "\xfe\xff", 2) ? "; convert UTF-16 to UTF-8"
                                                                            : "");
@@ -534,8 +533,8 @@ static yk_status csv_open(yk_source *source)
     csv *s = (csv *)source;
     sample t = {.hint = ""};
     uint64_t rows = 0;
-    yk_status st = yk_tabular_init(&s->table, source);
-    s->base.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
+    yk_status st = yk_tabular_init(&s->table);
+    s->table.base.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
     if (st || (st = spec->status) || (st = yk__text_open(source)))
         return st;
     st = read_columns(s, spec, &t, &rows);
@@ -545,11 +544,6 @@ static yk_status csv_open(yk_source *source)
 }
 
 /* ---- the source */
-
-static void csv_free(yk_source *source)
-{
-    yk_tabular_fini(&((csv *)source)->table);
-}
 
 static yk_status csv_reader_open(yk_reader *reader)
 {
@@ -580,7 +574,7 @@ const yk_source_ops yk__csv_source = {
     .source_size = sizeof(csv),
     .reader_size = sizeof(csv_reader),
     .open = csv_open,
-    .free = csv_free,
+    .free = yk_tabular_free,
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
     .parse = parse_line,

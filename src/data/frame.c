@@ -171,7 +171,6 @@ const char *yk_frame_column(const yk_frame *f, size_t i, const char **type_out)
 /* ---- readers */
 
 typedef struct {
-    yk_source base;
     yk__cell_table table;
     yk_frame *frame;
 } frame_source;
@@ -338,7 +337,7 @@ static yk_status frame_open(yk_source *source)
     yk_frame *f = s->frame = (yk_frame *)source->options.from;
     yk_tabular *t = &s->table.tabular;
     strcpy(spec->text, "frame"); /* for messages */
-    yk_status st = yk_tabular_init(t, source);
+    yk_status st = yk_tabular_init(t);
     for (size_t i = 0; i < f->ncolumns && !st; i++) {
         const char *name = f->schema.children[i]->name;
         st = yk_schema_add(t->own, name ? name : "", name ? strlen(name) : 0, f->type[i].name);
@@ -367,11 +366,6 @@ static yk_status frame_open(yk_source *source)
     return yk_tabular_finish(t, f->rows);
 }
 
-static void frame_free(yk_source *source)
-{
-    yk__cell_table_fini(&((frame_source *)source)->table);
-}
-
 static const yk_source_ops frame_ops = {
     .name = "frame",
     .options = "split-by " YK_FRAME_KEYS,
@@ -381,7 +375,7 @@ static const yk_source_ops frame_ops = {
     .source_size = sizeof(frame_source),
     .reader_size = sizeof(frame_reader),
     .open = frame_open,
-    .free = frame_free,
+    .free = yk_tabular_free,
     .reader_open = frame_reader_open,
     .reader_close = frame_reader_close,
     .next = yk__cells_next,

@@ -248,6 +248,7 @@ void yk_source_free(yk_source *s)
         s->ops->free(s);
     yk_files_fini(&s->files);
     yk__names_fini(&s->names);
+    yk_arena_free(&s->arena);
     yk_spec_fini(&s->parsed);
     free(s->kept);
     yk_positions_fini(&s->own_positions);

@@ -22,6 +22,7 @@
 #ifndef YK_DATA_SOURCE_H
 #define YK_DATA_SOURCE_H
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "core/rows.h"
 #include "data/files.h"
@@ -124,6 +125,7 @@ struct yk_source {
     yk_rows_kind kind;
     size_t nblocks;
     yk_files files;    /* of a format with files: owned. Else none */
+    yk_arena arena;    /* of the format: freed with the source */
     yk__names names;   /* of classes or namespaces: owned. Else none */
     bool quoted;       /* text: line breaks between double quotes are part of a line; a file is one block */
     uint64_t examples; /* of the part; 0: not known without reading */

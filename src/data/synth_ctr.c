@@ -364,7 +364,8 @@ yk_status yk__synth_ctr(yk_synth *s)
     s->base.dim = (size_t)features;
     s->base.classes = 2;
     s->base.fields = fields ? nnz : 1;
-    generator *c = s->state = yk_alloc(1, sizeof *c + nnz * sizeof *c->f, "generated fields");
+    generator *c = s->state =
+        yk_arena_alloc(&s->base.arena, 1, sizeof *c + nnz * sizeof *c->f, "generated fields");
     if (!c)
         return YK_ESYSTEM;
     *c = (generator){.features = features, .nnz = nnz, .positives = positives, .interactions = interactions};

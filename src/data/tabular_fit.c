@@ -134,11 +134,11 @@ yk_status yk__fit(yk_tabular *t)
 {
     yk_schema *s = t->own;
     const bool listed = s->categories && s->encode != YK_ENCODE_HASH;
-    yk_fit f = {.schema = s, .spec = t->source->spec, .numbers = calloc(s->ncolumns, sizeof *f.numbers)};
+    yk_fit f = {.schema = s, .spec = t->base.spec, .numbers = calloc(s->ncolumns, sizeof *f.numbers)};
     if (!f.numbers)
         return yk_fail_memory(s->ncolumns * sizeof *f.numbers, "statistics of columns");
     s->features += !s->features; /* dense rows of values that are not known yet have a column */
-    yk_status st = read_data(&f, t->source);
+    yk_status st = read_data(&f, &t->base);
     yk_progress_end();
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk_moments *m = &f.numbers[i];
