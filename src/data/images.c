@@ -41,8 +41,8 @@ typedef struct {
     char *root; /* including the directory of the split */
     size_t files;
     listed_file *file; /* [files] */
-    char *names;
-    size_t file_cap, names_size, names_cap;
+    size_t file_cap;
+    yk_text names; /* each with a zero byte at its end */
     yk_perm order;
     yk_image_form form;
 } image_source;
@@ -100,14 +100,11 @@ static bool has_image_folders(const char *directory)
 
 static yk_status add_file(image_source *s, uint32_t class, const char *name)
 {
-    size_t n = strlen(name) + 1;
-    if (YK_RESERVE(s->file, s->file_cap, s->files + 1, "the list of images") ||
-        YK_RESERVE(s->names, s->names_cap, s->names_size + n, "the names of images"))
+    if (YK_RESERVE(s->file, s->file_cap, s->files + 1, "the list of images"))
         return YK_ESYSTEM;
-    memcpy(s->names + s->names_size, name, n);
-    s->file[s->files++] = (listed_file){s->names_size, class};
-    s->names_size += n;
-    return YK_OK;
+    s->file[s->files++] = (listed_file){s->names.n, class};
+    yk_text_put(&s->names, name, strlen(name) + 1);
+    return s->names.status;
 }
 
 static yk_status add_class(image_source *s, uint32_t class)
@@ -189,7 +186,7 @@ static yk_status list_images(image_source *s)
 static void path_of(const image_source *s, size_t file, char *path, size_t size)
 {
     snprintf(path, size, "%s/%s/%s", s->root, s->base.names.name[s->file[file].class],
-             s->names + s->file[file].name);
+             s->names.s + s->file[file].name);
 }
 
 /* ---- reading */
@@ -275,7 +272,7 @@ static void image_free(yk_source *source)
     image_source *s = (image_source *)source;
     free(s->root);
     free(s->file);
-    free(s->names);
+    yk_text_fini(&s->names);
 }
 
 /* ---- opening */
