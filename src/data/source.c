@@ -426,7 +426,7 @@ yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *give
 yk_status yk__fail_empty(const yk_source *s)
 {
     return yk_fail(
-        YK_EDATA, "%s: %s", s->spec ? s->spec : "the data",
+        YK_EDATA, "%s: %s", s->spec,
         s->part.on
             ? "no rows are left in this part: choose a larger or smaller fraction (split, --validation)"
             : "no examples");

@@ -42,13 +42,6 @@ static bool is_needed(const yk_tabular *t, const yk_schema_column *c)
            (c->role == YK_COLUMN_WEIGHT && scored && !t->weights);
 }
 
-static void note_extra(const yk_tabular *t, size_t extra, const char *list)
-{
-    if (list)
-        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->base.spec, extra,
-                extra == 1 ? " is" : "s are", list);
-}
-
 /* Both lists of columns are sorted: goes through them in parallel. */
 static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
 {
@@ -77,8 +70,9 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         else if (is_needed(t, want))
             st = fail_missing(t, want);
     }
-    if (!st)
-        note_extra(t, extra, list.s);
+    if (!st && list.s)
+        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->base.spec, extra,
+                extra == 1 ? " is" : "s are", list.s);
     yk_text_fini(&list);
     return st;
 }

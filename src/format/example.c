@@ -236,7 +236,7 @@ size_t yk_feature_count(const yk_feature *f)
     return count;
 }
 
-yk_status yk_feature_check(const yk_feature *f, yk_feature_kind kind)
+static yk_status check_feature(const yk_feature *f, yk_feature_kind kind)
 {
     static const char *const kinds[] = {"", "bytes", "float", "int64"};
     if (!f->kind)
@@ -249,7 +249,7 @@ yk_status yk_feature_check(const yk_feature *f, yk_feature_kind kind)
 yk_status yk_feature_one(const yk_feature *f, yk_feature_kind kind, int64_t *number_out)
 {
     size_t count = yk_feature_count(f);
-    yk_status st = yk_feature_check(f, kind);
+    yk_status st = check_feature(f, kind);
     if (!st && kind == YK_FEATURE_INTS && !scan_ints(f, &count, number_out))
         st = malformed();
     return st || count == 1 ? st
@@ -361,12 +361,11 @@ yk_status yk_example_row(const yk_feature f[YK_EXAMPLE_FEATURES], yk_key_space k
     yk_status st = YK_OK;
     if (f[YK_EXAMPLE_LABEL].kind || !rules->unlabeled)
         st = read_label(&f[YK_EXAMPLE_LABEL], &label);
-    if (st || (st = yk_feature_check(index, YK_FEATURE_INTS)))
+    if (st || (st = check_feature(index, YK_FEATURE_INTS)))
         return st;
     const size_t max = yk_feature_count(value->kind ? value : index);
-    if (((value->kind || (rules->value_needed && max)) &&
-         (st = yk_feature_check(value, YK_FEATURE_FLOATS))) ||
-        ((field->kind || rules->field_needed) && (st = yk_feature_check(field, YK_FEATURE_INTS))))
+    if (((value->kind || (rules->value_needed && max)) && (st = check_feature(value, YK_FEATURE_FLOATS))) ||
+        ((field->kind || rules->field_needed) && (st = check_feature(field, YK_FEATURE_INTS))))
         return st;
     uint32_t *to_index;
     float *to_value;

@@ -55,8 +55,7 @@ yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size
 void yk_features_fini(yk_feature *features, size_t n);
 
 size_t yk_feature_count(const yk_feature *f); /* of values */
-/* YK_EDATA: the feature is missing, or of another kind; or not one value, which is *number_out if it is an int64. */
-yk_status yk_feature_check(const yk_feature *f, yk_feature_kind kind);
+/* YK_EDATA: the feature is missing, of another kind, or not one value, which is *number_out if it is an int64. */
 yk_status yk_feature_one(const yk_feature *f, yk_feature_kind kind, int64_t *number_out);
 
 /* The features of a sparse row. A row without fields does not need the last one. */

@@ -209,13 +209,6 @@ static void show_profile(yk_text *t, const yk_result *r)
 
 /* ---- the results ---- */
 
-static void print_verdict(yk_text *t, const yk_verdict *v)
-{
-    yk_text_print(t, "bottleneck     %s\n", v->text);
-    if (v->advice[0])
-        yk_text_print(t, "               %s\n", v->advice);
-}
-
 static void print_traffic(yk_text *t, const yk_result *r)
 {
     char a[24], b[24];
@@ -343,6 +336,7 @@ static void print_table(yk_text *t, const yk_result *r)
     yk_show_metrics_line(t, &r->metrics);
     print_selection(t, r);
     const yk_staleness *s = &r->observed;
+    const yk_verdict *v = &r->observation.verdict;
     if (s->observed) {
         yk_text_print(
             t,
@@ -368,7 +362,9 @@ static void print_table(yk_text *t, const yk_result *r)
                       s->hot < r->params ? s->hot : (unsigned)r->params, s->merge_every, s->merge_steps,
                       s->merge_steps < 1.5 ? "" : "s");
     if (r->observation.nprocesses)
-        print_verdict(t, &r->observation.verdict);
+        yk_text_print(t, "bottleneck     %s\n", v->text);
+    if (r->observation.nprocesses && v->advice[0])
+        yk_text_print(t, "               %s\n", v->advice);
     print_traffic(t, r);
     print_processes(t, &r->observation, &r->plan);
     if (r->run_dir)
