@@ -122,7 +122,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
 /* The number of rows is known, unless the file is compressed. */
 static yk_status cifar_reader_open(yk_reader *r)
 {
-    const yk_status st = yk__file_reader_open(r);
+    const yk_status st = yk__file_reader_open(r, 0);
     if (!st && r->range->end != UINT64_MAX)
         r->end = (r->range->end - r->range->begin) / RECORD;
     return st;

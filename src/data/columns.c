@@ -32,8 +32,7 @@ size_t yk__words_find(const yk__names *w, const char *text, size_t n)
 
 /* ---- cells */
 
-/* The number of the text in a list that ends with NULL; -1: it is not there. */
-static int find_word(const char *const *words, const char *text, size_t n)
+int yk__word_number(const char *const *words, const char *text, size_t n)
 {
     for (int i = 0; words[i]; i++)
         if (strlen(words[i]) == n && !memcmp(words[i], text, n))
@@ -57,7 +56,7 @@ bool yk_cell_number(const char *text, size_t n, double *out)
     if (yk_cell_decimal(text, n, out))
         return true;
     yk_cell_trim(&text, &n);
-    const int i = find_word(words, text, n);
+    const int i = yk__word_number(words, text, n);
     if (i >= 0)
         *out = i % 2;
     return i >= 0;
@@ -128,9 +127,8 @@ char yk__type_kind(const char *type)
     static const char *const any[] = {"", "empty", "null", "dictionary", NULL};
     static const char *const texts[] = {"text", "string", "binary",     "ENUM",
                                         "JSON", "BSON",   "BYTE_ARRAY", NULL};
-    for (size_t i = 0; any[i]; i++)
-        if (!strcmp(type, any[i]))
-            return 0;
+    if (yk__word_number(any, type, strlen(type)) >= 0)
+        return 0;
     for (size_t i = 0; texts[i]; i++)
         if (!strcasecmp(type, texts[i]))
             return 't';
@@ -193,7 +191,7 @@ bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeri
     double v;
     if (n == 0 || (s->missing.n && yk__words_find(&s->missing, text, n) != s->missing.n))
         return true;
-    if (!numeric || (strchr("Nn\\", *text) && find_word(names, text, n) >= 0))
+    if (!numeric || (strchr("Nn\\", *text) && yk__word_number(names, text, n) >= 0))
         return numeric;
     if (s->nmissing && yk_cell_number(text, n, &v))
         return yk_number_missing(s, v);

@@ -214,6 +214,9 @@ bool yk_row_number(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, d
 
 /* ---- lists of words */
 
+/* The number of the text in a list that ends with NULL; -1: it is not there. */
+int yk__word_number(const char *const *words, const char *text, size_t n);
+
 /* Splits a list of words at its commas. trim: removes blanks around the words. */
 yk_status yk__words_split(const char *list, bool trim, yk__names *out);
 size_t yk__words_find(const yk__names *w, const char *text, size_t n); /* w->n: not found */

@@ -389,7 +389,7 @@ static yk_status add_columns(csv *s, sample *t, const char *line, const char *en
         if (csv_read_name(&t->field, &p, end, s->delimiter))
             return yk_fail(YK_EDATA, "%s: line 1: bad quotes in column %zu%s", path, own->ncolumns + 1,
                            s->table.base.quoted ? "" : "; if fields contain line breaks, add multiline=1");
-        const yk_status st = yk_schema_add(own, t->field.text, t->field.n, "");
+        const yk_status st = yk_schema_add(own, t->field.text, t->field.n, "", YK_COLUMN_NUMERIC);
         if (st || p == end)
             return st;
     }

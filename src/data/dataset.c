@@ -165,12 +165,6 @@ void yk_dataset_set_partition(const yk_dataset_partition *others)
     partition = others ? *others : (yk_dataset_partition){0};
 }
 
-/* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
-static bool is_partitioned(const yk_source *s, yk_split split)
-{
-    return partition.parts > 1 && split == YK_SPLIT_TRAIN && s->files.bytes > 0;
-}
-
 enum { SHUFFLE_SEED = 0x6d6978 };
 
 /* Joins the blocks of sparse rows in random order, so that epochs can visit them in groups of neighbors (feed_memory.c): reading
@@ -233,7 +227,8 @@ static yk_status run_threads(loader *l)
 /* Loads all rows, or only counts them. */
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
-    const bool part = rows && is_partitioned(d->source, split);
+    /* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
+    const bool part = rows && partition.parts > 1 && split == YK_SPLIT_TRAIN && d->source->files.bytes > 0;
     const bool shuffled =
         rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN && !d->source->options.in_order;
     loader l = {

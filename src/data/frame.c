@@ -291,7 +291,7 @@ static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *m
         return YK_OK;
     while (i < f->ncolumns && strcmp(own->column[i].name, name))
         i++;
-    if (i == f->ncolumns && (st = yk_schema_add(own, name, strlen(name), "int32")))
+    if (i == f->ncolumns && (st = yk_schema_add(own, name, strlen(name), "int32", YK_COLUMN_LABEL)))
         return st;
     own->column[i].role = YK_COLUMN_LABEL;
     own->column[i].chosen = true;
@@ -339,10 +339,9 @@ static yk_status frame_open(yk_source *source)
     strcpy(spec->text, "frame"); /* for messages */
     yk_status st = yk_tabular_init(t);
     for (size_t i = 0; i < f->ncolumns && !st; i++) {
-        const char *name = f->schema.children[i]->name;
-        st = yk_schema_add(t->own, name ? name : "", name ? strlen(name) : 0, f->type[i].name);
-        if (!st && f->type[i].is_text)
-            t->own->column[i].role = YK_COLUMN_CATEGORICAL;
+        const char *name = yk_frame_column(f, i, NULL);
+        st = yk_schema_add(t->own, name, strlen(name), f->type[i].name,
+                           f->type[i].is_text ? YK_COLUMN_CATEGORICAL : YK_COLUMN_NUMERIC);
     }
     if (st)
         return st;

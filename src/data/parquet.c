@@ -51,11 +51,11 @@ static yk_status open_tables(parquet_source *s)
         st = yk_parquet_open(files->path[i], &s->table[i].file);
     own->header = true;
     const yk_parquet *first = s->table->file;
-    for (size_t i = 0; !st && i < first->ncolumns; i++)
-        if (!(st = yk_schema_add(own, first->column[i].name, strlen(first->column[i].name),
-                                 first->column[i].type)) &&
-            first->column[i].kind == YK_PARQUET_TEXT)
-            own->column[i].role = YK_COLUMN_CATEGORICAL;
+    for (size_t i = 0; !st && i < first->ncolumns; i++) {
+        const yk_parquet_column *c = &first->column[i];
+        st = yk_schema_add(own, c->name, strlen(c->name), c->type,
+                           c->kind == YK_PARQUET_TEXT ? YK_COLUMN_CATEGORICAL : YK_COLUMN_NUMERIC);
+    }
     return st;
 }
 

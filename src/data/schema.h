@@ -104,8 +104,8 @@ enum { YK_SCHEMA_MAX_COLUMNS = 65535 };
 yk_status yk_schema_create(const char *format, yk_schema **out);
 void yk_schema_free(yk_schema *s); /* NULL is fine */
 
-/* Appends a column that is numeric until its role is chosen. */
-yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type);
+/* Appends a column. The role may still change. */
+yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type, yk_column_role role);
 
 /* After roles, encoding, features (hash) and values are set: numbers the columns, and makes what encoding needs. */
 yk_status yk_schema_finish(yk_schema *s);

@@ -4,7 +4,7 @@
  * Opening a format:
  *
  *     st = yk_tabular_init(t);                                       // reads the options of YK_TABULAR_KEYS
- *     yk_schema_add(t->own, name, length, "int64");                // for each column of the file, in order
+ *     yk_schema_add(t->own, name, length, "int64", YK_COLUMN_NUMERIC); // for each column of the file, in order
  *     t->own->header = true;                                        // the columns have names
  *     st = yk_tabular_columns(t);                                    // what each column is; t->column[i], and t->split_by
  *     st = yk_tabular_finish(t, rows);                               // numbers the columns; sets dim, classes, ... of the source

@@ -27,13 +27,6 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
     return by;
 }
 
-static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
-{
-    char list[400];
-    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s); the columns are: %s",
-                   t->base.spec, c->name, yk_column_role_name[c->role], yk__tabular_list(t->own, list));
-}
-
 /* Predictions need neither labels nor weights. */
 static bool is_needed(const yk_tabular *t, const yk_schema_column *c)
 {
@@ -68,7 +61,10 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         if (found)
             t->column[file[f++] - s->column] = want;
         else if (is_needed(t, want))
-            st = fail_missing(t, want);
+            st = yk_fail(YK_EDATA,
+                         "%s: the column '%s' is missing; the model needs it (%s); the columns are: %s",
+                         t->base.spec, want->name, yk_column_role_name[want->role],
+                         yk__tabular_list(s, (char[400]){0}));
     }
     if (!st && list.s)
         yk_note("%s: %zu column%s not in the model, and ignored: %s", t->base.spec, extra,

@@ -218,7 +218,7 @@ static yk_status tfr_reader_open(yk_reader *reader)
 {
     tfr_reader *r = (tfr_reader *)reader;
     bool found = true;
-    yk_status st = yk__file_reader_open(reader);
+    yk_status st = yk__file_reader_open(reader, 0);
     if (!st && ((const tfr_source *)reader->source)->images)
         st = yk_image_decoder_create(&r->decoder);
     if (!st && r->base.range->begin > 0)
