@@ -2,7 +2,7 @@
 #include "read_all.h"
 
 #include "base/rng.h"
-#include "data/csv.h"
+#include "data/tabular.h"
 #include <math.h>
 
 static char spec[512];

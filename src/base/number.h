@@ -12,7 +12,7 @@
  * call these.
  *
  * No other file parses numbers (tools/layers checks this), with two exceptions for speed: data/libsvm.c parses an index
- * together with the ':' after it, and data/criteo.c, data/csv.h and data/vw.c parse up to seven digits without branches.
+ * together with the ':' after it, and data/criteo.c, data/csv.c and data/vw.c parse up to seven digits without branches.
  */
 #ifndef YK_BASE_NUMBER_H
 #define YK_BASE_NUMBER_H

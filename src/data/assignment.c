@@ -141,8 +141,8 @@ yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor,
         cursor[0] >> YK_CURSOR_CHUNK_SHIFT > a->examples)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
                        (unsigned long long)a->examples);
-    const bool used_up =
-        cursor[2] == a->examples; /* in rounds, the next epoch begins only after one without examples */
+    /* in rounds, the next epoch begins only after one without examples */
+    const bool used_up = cursor[2] == a->examples;
     a->next_epoch = cursor[1] + used_up;
     a->next_at = used_up ? 0 : cursor[2];
     a->chunk_rows = cursor[0] >> YK_CURSOR_CHUNK_SHIFT; /* continues the order of that epoch */

@@ -54,9 +54,9 @@ yk_status yk_assignment_return(yk_assignment *a, int worker, uint64_t *examples_
 bool yk_assignment_done(const yk_assignment *a); /* all examples are leased and used */
 
 /* The cursor of asynchronous workers, as data/feed.h writes it:
- * 2 + 256 chunk_rows | next epoch | next position | epoch, begin, end of each lease that is not used up ... */
-yk_status yk_assignment_cursor(const yk_assignment *a, uint64_t **out,
-                               size_t *n_out); /* the caller frees it: yk_free() */
+ * 2 + 256 chunk_rows | next epoch | next position | epoch, begin, end of each lease that is not used up ...
+ * The caller frees it: yk_free(). */
+yk_status yk_assignment_cursor(const yk_assignment *a, uint64_t **out, size_t *n_out);
 yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor, size_t n);
 
 #endif

@@ -92,11 +92,10 @@ static yk_status read_schema(cache *s, const char *text)
     if (!st && (!here || (model && !there)))
         st = yk_fail_memory(1000, "the schema");
     else if (!st && model && strcmp(here, there))
-        st = yk_fail(
-            YK_EUSAGE,
-            "%s: its schema differs from that of the model: convert the data again, with the options of "
-            "the training data and, for means and one-hot values, with fit=FILES",
-            s->base.parsed.where);
+        st = yk_fail(YK_EUSAGE,
+                     "%s: its schema differs from that of the model: convert the data again, with the "
+                     "options of the training data and, for means and one-hot values, with fit=FILES",
+                     s->base.parsed.where);
     free(here);
     free(there);
     return st;

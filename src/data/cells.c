@@ -9,12 +9,13 @@ yk_status yk__cell_table_choose(yk__cell_table *t)
 {
     const yk_tabular *tabular = &t->tabular;
     const size_t split_by = tabular->part.on ? tabular->split_by : tabular->own->ncolumns;
-    if (!(t->used = calloc(tabular->own->ncolumns + 1, sizeof *t->used)))
-        return yk_fail_memory(tabular->own->ncolumns * sizeof *t->used, "columns");
+    if (!(t->used =
+              yk_arena_alloc(&t->tabular.base.arena, tabular->own->ncolumns + 1, sizeof *t->used, "columns")))
+        return YK_ESYSTEM;
     for (size_t i = 0; i < tabular->own->ncolumns; i++) {
         const yk_schema_column *c = tabular->column[i];
         bool used = (c && !(t->given && t->given->label && c->role == YK_COLUMN_LABEL)) || i == split_by;
-        for (size_t k = 0; k < tabular->source->ncarry && !used; k++)
+        for (size_t k = 0; k < tabular->base.ncarry && !used; k++)
             used = tabular->carry[k] == i;
         if (i == split_by)
             t->split_by = t->nused;
@@ -22,12 +23,6 @@ yk_status yk__cell_table_choose(yk__cell_table *t)
             t->used[t->nused++] = i;
     }
     return YK_OK;
-}
-
-void yk__cell_table_fini(yk__cell_table *t)
-{
-    yk_tabular_fini(&t->tabular);
-    free(t->used);
 }
 
 /* ---- cells */
@@ -246,7 +241,7 @@ void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
     cell->values = v;
     cell->column = t->column[cell->number];
     const yk_column_role role = cell->column ? cell->column->role : YK_COLUMN_IGNORED;
-    const bool hash = role == YK_COLUMN_CATEGORICAL && v->code && !t->source->options.names,
+    const bool hash = role == YK_COLUMN_CATEGORICAL && v->code && !t->base.options.names,
                number = role == YK_COLUMN_NUMERIC && !v->code;
     cell->treatment = hash ? YK__CELL_HASH : number ? YK__CELL_NUMBER : YK__CELL_OTHER;
     if (cell->column)

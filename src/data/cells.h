@@ -18,12 +18,13 @@
 #include "data/tabular.h"
 #include "format/parquet.h"
 
+/* The source of a format begins with it. */
 typedef struct {
     yk_tabular tabular;
     size_t nused, *used; /* columns that are read */
     size_t split_by;     /* tabular.split_by, as an index in `used` */
-    const yk_rows
-        *given; /* labels, weights and targets of the caller, instead of columns; each may be NULL */
+    /* labels, weights and targets of the caller, instead of columns; each may be NULL */
+    const yk_rows *given;
 } yk__cell_table;
 
 /* How values become features: numbers of a numeric column, categories that are texts, anything else. */
@@ -57,8 +58,8 @@ typedef struct {
     char digits[YK_PARQUET_TEXT_SIZE]; /* of a number as text */
     uint64_t row; /* the number of the first row of the batch; a reader sets that of its first row */
     size_t n, at; /* of the batch */
-    size_t *lists, *list[YK__CELL_TREATMENTS],
-        count[YK__CELL_TREATMENTS]; /* the cells of columns, by treatment */
+    /* the cells of columns, by treatment */
+    size_t *lists, *list[YK__CELL_TREATMENTS], count[YK__CELL_TREATMENTS];
 } yk__cells;
 
 /* The reader of a format begins with it. */
@@ -69,11 +70,10 @@ struct yk__cell_reader {
 
 /* Which columns are used; the caller checks that they can be read. */
 yk_status yk__cell_table_choose(yk__cell_table *t);
-void yk__cell_table_fini(yk__cell_table *t);
 
 yk_status yk__cells_open(yk__cells *c);
-void yk__cells_bind(yk__cells *c, size_t k,
-                    const yk_parquet_values *values); /* sets those of the k-th used column; borrowed */
+/* sets those of the k-th used column; borrowed */
+void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *values);
 yk_status yk__cells_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out); /* yk_source_ops.next */
 void yk__cells_close(yk__cells *c);
 

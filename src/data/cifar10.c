@@ -24,11 +24,6 @@
 #define BLOCK   (RECORD * 340)
 
 typedef struct {
-    yk_source base;
-    yk__names classes;
-} cifar_source;
-
-typedef struct {
     yk_reader base;
     bool ended;
 } cifar_reader;
@@ -127,13 +122,13 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
 /* The number of rows is known, unless the file is compressed. */
 static yk_status cifar_reader_open(yk_reader *r)
 {
-    const yk_status st = yk__file_reader_open(r);
+    const yk_status st = yk__file_reader_open(r, 0);
     if (!st && r->range->end != UINT64_MAX)
         r->end = (r->range->end - r->range->begin) / RECORD;
     return st;
 }
 
-static yk_status read_names(cifar_source *s, const char *directory)
+static yk_status read_names(yk_source *s, const char *directory)
 {
     char *path = yk__path_join(directory, "batches.meta.txt");
     yk_input *in = NULL;
@@ -141,38 +136,32 @@ static yk_status read_names(cifar_source *s, const char *directory)
     const char *line = path && !access(path, F_OK) ? "" : NULL;
     if (line)
         st = yk_input_open(path, 0, &in);
-    while (line && !st && s->classes.n < CLASSES) {
+    while (line && !st && s->names.n < CLASSES) {
         size_t n;
         uint64_t lines;
         char token[48];
         st = yk_input_line(in, false, &line, &n, &lines);
         if (st || !line || !n)
             continue;
-        if (yk__words_find(&s->classes, line, n) < s->classes.n)
+        if (yk__words_find(&s->names, line, n) < s->names.n)
             st = yk_fail(YK_EDATA, "%s: two classes have the name '%s'", path, yk__text_show(line, n, token));
         else
-            st = yk__names_add(&s->classes, line, n);
+            st = yk__names_add(&s->names, line, n);
     }
     yk_input_free(in);
     free(path);
     return st;
 }
 
-static void cifar_free(yk_source *source)
-{
-    yk__names_fini(&((cifar_source *)source)->classes);
-}
-
 static yk_status cifar_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
-    cifar_source *s = (cifar_source *)source;
     bool directory = yk__is_directory(spec->where), whole = true;
     yk_status st = directory ? find_split(spec->where, source->split, &source->files)
                              : yk_files_find(spec->where, &source->files);
-    if (st || (st = yk__file_blocks(source, BLOCK)) || (directory && (st = read_names(s, spec->where))))
+    if (st || (st = yk__file_blocks(source, BLOCK)) || (directory && (st = read_names(source, spec->where))))
         return st;
-    source->class_names = s->classes.n == CLASSES ? &s->classes : NULL;
+    source->class_names = source->names.n == CLASSES ? &source->names : NULL;
     source->kind = YK_ROWS_U8;
     for (size_t b = 0; b < source->nblocks; b++) {
         const yk_file_block *k = &source->files.block[b];
@@ -193,11 +182,9 @@ const yk_source_ops yk__cifar10_source = {
     .name = "cifar10",
     .usage = "cifar10:DIRECTORY",
     .options = "",
-    .source_size = sizeof(cifar_source),
     .reader_size = sizeof(cifar_reader),
     .has_directory = has_directory,
     .open = cifar_open,
-    .free = cifar_free,
     .reader_open = cifar_reader_open,
     .next = cifar_next,
     .two_sets = true,

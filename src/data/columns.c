@@ -32,8 +32,7 @@ size_t yk__words_find(const yk__names *w, const char *text, size_t n)
 
 /* ---- cells */
 
-/* The number of the text in a list that ends with NULL; -1: it is not there. */
-static int find_word(const char *const *words, const char *text, size_t n)
+int yk__word_number(const char *const *words, const char *text, size_t n)
 {
     for (int i = 0; words[i]; i++)
         if (strlen(words[i]) == n && !memcmp(words[i], text, n))
@@ -57,7 +56,7 @@ bool yk_cell_number(const char *text, size_t n, double *out)
     if (yk_cell_decimal(text, n, out))
         return true;
     yk_cell_trim(&text, &n);
-    const int i = find_word(words, text, n);
+    const int i = yk__word_number(words, text, n);
     if (i >= 0)
         *out = i % 2;
     return i >= 0;
@@ -128,9 +127,8 @@ char yk__type_kind(const char *type)
     static const char *const any[] = {"", "empty", "null", "dictionary", NULL};
     static const char *const texts[] = {"text", "string", "binary",     "ENUM",
                                         "JSON", "BSON",   "BYTE_ARRAY", NULL};
-    for (size_t i = 0; any[i]; i++)
-        if (!strcmp(type, any[i]))
-            return 0;
+    if (yk__word_number(any, type, strlen(type)) >= 0)
+        return 0;
     for (size_t i = 0; texts[i]; i++)
         if (!strcasecmp(type, texts[i]))
             return 't';
@@ -193,7 +191,7 @@ bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeri
     double v;
     if (n == 0 || (s->missing.n && yk__words_find(&s->missing, text, n) != s->missing.n))
         return true;
-    if (!numeric || (strchr("Nn\\", *text) && find_word(names, text, n) >= 0))
+    if (!numeric || (strchr("Nn\\", *text) && yk__word_number(names, text, n) >= 0))
         return numeric;
     if (s->nmissing && yk_cell_number(text, n, &v))
         return yk_number_missing(s, v);
@@ -249,7 +247,7 @@ static bool put_number(yk_row *w, const yk_schema_column *c, double v)
 
 static bool is_number(const yk_tabular *t, const yk_schema_column *c)
 {
-    return c->role == YK_COLUMN_WEIGHT || (c->role == YK_COLUMN_LABEL && t->source->options.numbers);
+    return c->role == YK_COLUMN_WEIGHT || (c->role == YK_COLUMN_LABEL && t->base.options.numbers);
 }
 
 bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char *text, size_t n)
@@ -261,7 +259,7 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
         return n && yk_cell_number_of(c, text, n, &v) && put_number(w, c, v);
     if (c->role == YK_COLUMN_LABEL)
         return class_of_text(t, c, text, n, &w->of.label);
-    if (c->typed && t->source->ops->parse)
+    if (c->typed && t->base.ops->parse)
         text = typed_text(c, text, &n, typed);
     if (!yk_is_feature(c) || yk_cell_missing(s, text, n, c->role == YK_COLUMN_NUMERIC))
         return true;
@@ -269,10 +267,10 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
         return yk_cell_number_of(c, text, n, &v) && yk_row_scaled(w, s, c, v);
     const uint64_t hash = yk_cell_hash(c->salt, text, n);
     yk_row_hash(w, s, c, hash);
-    if (t->source->options.names && s->encode == YK_ENCODE_HASH) {
+    if (t->base.options.names && s->encode == YK_ENCODE_HASH) {
         char number[32];
         const char *name = yk_schema_title(s, c, number);
-        yk_source_named(t->source, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), name,
+        yk_source_named(&t->base, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), name,
                         strlen(name), '=', text, n);
     }
     return true;
@@ -313,20 +311,18 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
     else if (s->classes.n)
         snprintf(out, 400, "%s: the label '%s' is not listed in classes=", name, token);
     else if (!yk_cell_number(text, n, &v))
-        snprintf(
-            out, 400,
-            "%s: the label '%s' is not a number; list the classes with classes=NAME,NAME, or choose another "
-            "column with label=",
-            name, token);
+        snprintf(out, 400,
+                 "%s: the label '%s' is not a number; list the classes with classes=NAME,NAME, or choose "
+                 "another column with label=",
+                 name, token);
     else if (s->nclasses && v >= 0.0 && v == floor(v))
         snprintf(out, 400, "%s: the label '%s' is out of range: classes=%u allows 0 to %u", name, token,
                  s->nclasses, s->nclasses - 1);
     else
-        snprintf(
-            out, 400,
-            "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= chooses "
-            "another column",
-            name, token, YK__MAX_LABEL);
+        snprintf(out, 400,
+                 "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= "
+                 "chooses another column",
+                 name, token, YK__MAX_LABEL);
 }
 
 void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, char out[400])
@@ -349,13 +345,12 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
     else if (kind == 'd' || kind == 's')
         snprintf(out, 400, "%s: '%s' is not a %s such as %s, as in the training data", name, token,
                  kind == 'd' ? "date" : "time", kind == 'd' ? "2024-02-29" : "2024-02-29 12:30:00");
-    else if (t->schema != t->own && !t->source->options.fit)
+    else if (t->schema != t->own && !t->base.options.fit)
         snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
                  yk_cell_comma_hint(text, n));
     else
-        snprintf(
-            out, 400,
-            "%s: '%s' is not a number%s; if the column is not numeric, add it to categorical= or ignore=; if "
-            "it stands for a missing value, add it to missing=",
-            name, token, yk_cell_comma_hint(text, n));
+        snprintf(out, 400,
+                 "%s: '%s' is not a number%s; if the column is not numeric, add it to categorical= or "
+                 "ignore=; if it stands for a missing value, add it to missing=",
+                 name, token, yk_cell_comma_hint(text, n));
 }

@@ -3,15 +3,15 @@
  *
  * A reader of another tabular format:
  *
- *     open:   yk_tabular_init(&t, source), then yk_schema_add() for each column, then yk_tabular_columns() (tabular.h);
+ *     open:   yk_tabular_init(t), then yk_schema_add() for each column, then yk_tabular_columns() (tabular.h);
  *             it decides what each column is, or matches the columns with those of the model (options.schema) by name.
  *     row:    yk_row w = {.hash = hash};                                  // [schema->categories + 1], one per reader
- *             st = yk_row_begin(&w, schema, t.fields, rows);              // reserves a row
- *             for each column i of the file with t.column[i] (not NULL), in any order:
- *                 ok = yk_row_text(&w, &t, t.column[i], text, n);
+ *             st = yk_row_begin(&w, schema, t->fields, rows);              // reserves a row
+ *             for each column i of the file with t->column[i] (not NULL), in any order:
+ *                 ok = yk_row_text(&w, t, t->column[i], text, n);
  *                 // a null is left out, except for a label: that is yk_row_text(..., "", 0)
  *             if (!ok)
- *                 report yk_cell_fault(&t, i, text, n, reason)            // as a bad record
+ *                 report yk_cell_fault(t, i, text, n, reason)            // as a bad record
  *             st = yk_row_end(&w, schema, numbers, rows);
  *
  * Numbers in categorical columns have the same features as their texts (yk_parquet_number_text()). If the training data has such
@@ -213,6 +213,9 @@ bool yk_row_text(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, con
 bool yk_row_number(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, double v);
 
 /* ---- lists of words */
+
+/* The number of the text in a list that ends with NULL; -1: it is not there. */
+int yk__word_number(const char *const *words, const char *text, size_t n);
 
 /* Splits a list of words at its commas. trim: removes blanks around the words. */
 yk_status yk__words_split(const char *list, bool trim, yk__names *out);

@@ -88,8 +88,8 @@ static inline const char *parse_integer(const char *p, int64_t *out)
     uint64_t x;
     memcpy(&x, p, sizeof x);
     x ^= YK__BYTES('0');
-    uint64_t ends =
-        (x | (x + YK__BYTES(0x80 - 10))) & YK__BYTES(0x80); /* not digits; exact up to the first */
+    /* not digits; exact up to the first */
+    uint64_t ends = (x | (x + YK__BYTES(0x80 - 10))) & YK__BYTES(0x80);
     unsigned bits = ends ? (unsigned)__builtin_ctzll(ends) - 7 : 0;
     if (bits == 0)
         return parse_long_integer(p, out);    /* eight or more digits, a sign, or not a number */

@@ -26,10 +26,9 @@ static uint64_t estimate(const yk_source *s)
 
 typedef struct {
     yk_dataset *data; /* its columns, classes, fields and examples are counted */
-    yk_source *source;
-    yk_rows *rows; /* NULL: only counts */
-    bool keep;     /* keeps the blocks instead of appending them to rows */
-    yk_rows *kept; /* [nkept] */
+    yk_rows *rows;    /* NULL: only counts */
+    bool keep;        /* keeps the blocks instead of appending them to rows */
+    yk_rows *kept;    /* [nkept] */
     size_t nkept, kept_cap;
     yk_scatter scatter; /* scatters: rows go to their places in random order as they are read */
     bool scatters, refused;
@@ -43,7 +42,7 @@ typedef struct {
 static void count_rows(loader *l, const yk_rows *rows)
 {
     yk_dataset *d = l->data;
-    const uint32_t fields = l->source->fields ? l->source->fields : yk_rows_count_fields(rows);
+    const uint32_t fields = l->data->source->fields ? l->data->source->fields : yk_rows_count_fields(rows);
     int32_t largest = (int32_t)d->classes - 1;
     for (size_t i = 0; i < rows->n; i++)
         largest = rows->label[i] > largest ? rows->label[i] : largest;
@@ -73,16 +72,17 @@ static void report_progress(loader *l)
     double now = yk_now();
     if (now - l->began > 1.0 && now - l->reported > 0.2) {
         l->reported = now;
-        yk_progress("reading %s: %llu examples, %.0f %%", l->source->spec,
+        yk_progress("reading %s: %llu examples, %.0f %%", l->data->source->spec,
                     (unsigned long long)l->data->examples,
-                    100.0 * (double)l->next_append / (double)l->source->nblocks);
+                    100.0 * (double)l->next_append / (double)l->data->source->nblocks);
     }
 }
 
 /* Puts rows that were read, from row number `row` on, to their places. */
 static void scatter(loader *l, yk_rows *part, uint64_t row)
 {
-    const bool ok = row + part->n <= l->source->examples && yk_scatter_put(&l->scatter, part, (size_t)row);
+    const bool ok =
+        row + part->n <= l->data->source->examples && yk_scatter_put(&l->scatter, part, (size_t)row);
     yk_mutex_lock(&l->lock);
     count_rows(l, part);
     l->refused |= !ok;
@@ -94,11 +94,11 @@ static void scatter(loader *l, yk_rows *part, uint64_t row)
 static yk_status read_block(loader *l, size_t block, yk_rows *part)
 {
     enum { LARGE = 16 * READ_CHUNK };
-    const uint64_t mean = l->source->examples / l->source->nblocks + 1;
-    uint64_t row = block * l->source->block_rows;
+    const uint64_t mean = l->data->source->examples / l->data->source->nblocks + 1;
+    uint64_t row = block * l->data->source->block_rows;
     yk_reader *r;
     yk_rows_clear(part);
-    yk_status st = yk_source_read(l->source, block, &r);
+    yk_status st = yk_source_read(l->data->source, block, &r);
     if (st)
         return st;
     for (;;) {
@@ -136,7 +136,7 @@ static yk_status load_blocks(void *context, int me)
     loader *l = context;
     yk_status st = YK_OK;
     yk_rows part;
-    yk_rows_init(&part, l->source->kind, l->source->dim);
+    yk_rows_init(&part, l->data->source->kind, l->data->source->dim);
     yk_mutex_lock(&l->lock);
     while (!l->failed && l->next_block < l->end) {
         size_t block = l->next_block++;
@@ -163,21 +163,6 @@ static _Thread_local yk_dataset_partition partition; /* per thread, because simu
 void yk_dataset_set_partition(const yk_dataset_partition *others)
 {
     partition = others ? *others : (yk_dataset_partition){0};
-}
-
-/* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
-static bool is_partitioned(const yk_source *s, yk_split split)
-{
-    return partition.parts > 1 && split == YK_SPLIT_TRAIN && s->files.bytes > 0;
-}
-
-static yk_status gather_parts(loader *l)
-{
-    yk_status st = partition.gather(partition.context, l->rows);
-    l->data->examples = 0;
-    if (!st)
-        count_rows(l, l->rows);
-    return st;
 }
 
 enum { SHUFFLE_SEED = 0x6d6978 };
@@ -232,7 +217,7 @@ static yk_status run_threads(loader *l)
     yk_cond_init(&l->appended);
     l->data->fields = 0;
     l->data->examples = 0;
-    const yk_status st = yk_team_once(yk_cores_for(l->source->nblocks), load_blocks, l);
+    const yk_status st = yk_team_once(yk_cores_for(l->data->source->nblocks), load_blocks, l);
     yk_mutex_destroy(&l->lock);
     yk_cond_destroy(&l->appended);
     yk_progress_end();
@@ -242,15 +227,12 @@ static yk_status run_threads(loader *l)
 /* Loads all rows, or only counts them. */
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
-    const bool part = rows && is_partitioned(d->source, split);
+    /* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
+    const bool part = rows && partition.parts > 1 && split == YK_SPLIT_TRAIN && d->source->files.bytes > 0;
     const bool shuffled =
         rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN && !d->source->options.in_order;
-    loader l = {.data = d,
-                .source = d->source,
-                .rows = rows,
-                .keep = shuffled && !part,
-                .began = yk_now(),
-                .end = d->source->nblocks};
+    loader l = {
+        .data = d, .rows = rows, .keep = shuffled && !part, .began = yk_now(), .end = d->source->nblocks};
     if (part) {
         l.next_block = l.next_append = d->source->nblocks * (size_t)partition.part / (size_t)partition.parts;
         l.end = d->source->nblocks * ((size_t)partition.part + 1) / (size_t)partition.parts;
@@ -267,8 +249,10 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
         scattered = false;
         st = run_threads(&l);
     }
-    if (!st && part)
-        st = gather_parts(&l);
+    if (!st && part && !(st = partition.gather(partition.context, rows))) {
+        d->examples = 0;
+        count_rows(&l, rows);
+    }
     if (!st && scattered) {
         yk_scatter_end(&l.scatter);
         rows->dim = d->source->dim;
@@ -359,12 +343,12 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     yk_dataset *d = out;
     const char *spec = s->spec;
     yk_status st = YK_OK;
-    *d = (yk_dataset){.source = s};
-    d->kind = s->kind;
-    d->dim = s->dim;
-    d->classes = s->classes;
-    d->fields = s->fields;
-    d->examples = s->examples;
+    *d = (yk_dataset){.source = s,
+                      .kind = s->kind,
+                      .dim = s->dim,
+                      .classes = s->classes,
+                      .fields = s->fields,
+                      .examples = s->examples};
     const char *option, *unknown = find_unknown(d, &option);
     const double limit =
         0.4 * yk_memory_available("/proc", "/sys") / (double)(partition.here > 1 ? partition.here : 1);
@@ -390,8 +374,8 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         st = number_fields(d);
     } else if (unknown && s->once) {
         st = yk_fail(YK_EUSAGE,
-                     "%s: %s can be read only once, and the number of %s is not known in advance: add "
-                     "%s%s, or --stream never to load it into memory",
+                     "%s: %s can be read only once, and the number of %s is not known in advance: add %s%s, "
+                     "or --stream never to load it into memory",
                      spec, yk_source_once_name(s), unknown, option, d->dim ? "" : " or --hash-bits B");
     } else if (unknown) {
         yk_note("%s: reading all data once to find the number of %s; %s avoids this pass", spec, unknown,

@@ -13,8 +13,8 @@ static inline double yk__exact_exp(double x)
                                   1.0 / 24,        1.0 / 6,        1.0 / 2,       1.0};
     x = x < -700.0 ? -700.0 : x > 700.0 ? 700.0 : x;
     double k = (double)(int)(x * 1.4426950408889634 + (x < 0.0 ? -0.5 : 0.5));
-    double r =
-        (x - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33; /* |r| <= ln(2) / 2, ln(2) in two parts */
+    /* |r| <= ln(2) / 2, ln(2) in two parts */
+    double r = (x - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
     double sum = 0.0;
     for (size_t i = 0; i < sizeof term / sizeof *term; i++)
         sum = (sum + term[i]) * r;

@@ -20,8 +20,8 @@ typedef struct {
     uint64_t first_row, rotation;    /* its first row, and the number of the row that it starts with */
     uint32_t *pick;                  /* rows of the next positions, computed ahead: pick[first..filled) */
     size_t first, filled, cap;
-    yk_lease
-        lease; /* pick[first] is position lease.begin, the first that is not used; rounds: up to the end of the epoch */
+    /* pick[first] is position lease.begin, the first that is not used; rounds: up to the end of the epoch */
+    yk_lease lease;
     uint64_t used; /* leases: positions that the assignment does not know about */
 } worker_state;
 

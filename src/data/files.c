@@ -234,13 +234,7 @@ static yk_status find_one(const char *pattern, yk_files *f)
     return st;
 }
 
-static yk_status fail_none(const char *pattern)
-{
-    return yk_fail(YK_EDATA, "%s: %s", pattern,
-                   strpbrk(pattern, "*?[{") ? "no file matches this pattern" : "no such file");
-}
-
-/* Several patterns, separated by commas. */
+/* One or several patterns, separated by commas. */
 static yk_status find_several(const char *list, yk_files *f)
 {
     yk_status st = YK_OK;
@@ -253,7 +247,8 @@ static yk_status find_several(const char *list, yk_files *f)
         if (!*pattern)
             st = yk_fail(YK_EUSAGE, "%s: a name is missing before or after a comma", list);
         else if (!(st = find_one(pattern, f)) && f->n == before)
-            st = fail_none(pattern);
+            st = yk_fail(YK_EDATA, "%s: %s", pattern,
+                         strpbrk(pattern, "*?[{") ? "no file matches this pattern" : "no such file");
         free(pattern);
     }
     return st;
@@ -293,7 +288,7 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
         return add_path(out, strdup(pattern));
     yk_status st = find_one(pattern, out);
     if (!st && !out->n)
-        st = find_comma(pattern) ? find_several(pattern, out) : fail_none(pattern);
+        st = find_several(pattern, out);
     if (!st && !(st = measure(out, 0)))
         st = drop_repeated(out);
     if (st)

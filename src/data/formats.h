@@ -25,8 +25,8 @@ bool yk__spec_fields(yk_source *s);
  * hashed_into is known. */
 bool yk__spec_positions(yk_source *s);
 
-/* The option `nfields`, for formats that store field numbers: their exclusive upper bound; 0: not given. */
-uint32_t yk__spec_nfields(yk_source *s);
+/* The largest value of the option `nfields`, the exclusive upper bound of field numbers. */
+enum { YK__MAX_FIELDS = UINT16_MAX + 1 };
 
 /* source.c: opens a source of a format, and takes the spec if that succeeds. */
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
@@ -67,14 +67,15 @@ yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no exa
 /* hashed.c: writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number.
  * Changes the order of hash[]. */
 size_t yk__sort_hashes(uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
-void yk__sort_words(const uint64_t *word, size_t n,
-                    uint64_t *out); /* hashes with anything in their lower bits */
+/* hashes with anything in their lower bits */
+void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out);
 
 /* ---- readers.c: sources of files in blocks */
 
 /* Divides s->files, which the caller has found, into blocks. */
 yk_status yk__file_blocks(yk_source *s, uint64_t block_bytes);
-yk_status yk__file_reader_open(yk_reader *r);
+/* earlier: bytes before the block from which on it reads. */
+yk_status yk__file_reader_open(yk_reader *r, uint64_t earlier);
 
 /* ---- readers.c: sources that have all rows in memory. A reader copies a block of them. */
 

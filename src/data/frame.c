@@ -171,7 +171,6 @@ const char *yk_frame_column(const yk_frame *f, size_t i, const char **type_out)
 /* ---- readers */
 
 typedef struct {
-    yk_source base;
     yk__cell_table table;
     yk_frame *frame;
 } frame_source;
@@ -292,7 +291,7 @@ static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *m
         return YK_OK;
     while (i < f->ncolumns && strcmp(own->column[i].name, name))
         i++;
-    if (i == f->ncolumns && (st = yk_schema_add(own, name, strlen(name), "int32")))
+    if (i == f->ncolumns && (st = yk_schema_add(own, name, strlen(name), "int32", YK_COLUMN_LABEL)))
         return st;
     own->column[i].role = YK_COLUMN_LABEL;
     own->column[i].chosen = true;
@@ -338,12 +337,11 @@ static yk_status frame_open(yk_source *source)
     yk_frame *f = s->frame = (yk_frame *)source->options.from;
     yk_tabular *t = &s->table.tabular;
     strcpy(spec->text, "frame"); /* for messages */
-    yk_status st = yk_tabular_init(t, source);
+    yk_status st = yk_tabular_init(t);
     for (size_t i = 0; i < f->ncolumns && !st; i++) {
-        const char *name = f->schema.children[i]->name;
-        st = yk_schema_add(t->own, name ? name : "", name ? strlen(name) : 0, f->type[i].name);
-        if (!st && f->type[i].is_text)
-            t->own->column[i].role = YK_COLUMN_CATEGORICAL;
+        const char *name = yk_frame_column(f, i, NULL);
+        st = yk_schema_add(t->own, name, strlen(name), f->type[i].name,
+                           f->type[i].is_text ? YK_COLUMN_CATEGORICAL : YK_COLUMN_NUMERIC);
     }
     if (st)
         return st;
@@ -367,11 +365,6 @@ static yk_status frame_open(yk_source *source)
     return yk_tabular_finish(t, f->rows);
 }
 
-static void frame_free(yk_source *source)
-{
-    yk__cell_table_fini(&((frame_source *)source)->table);
-}
-
 static const yk_source_ops frame_ops = {
     .name = "frame",
     .options = "split-by " YK_FRAME_KEYS,
@@ -381,7 +374,7 @@ static const yk_source_ops frame_ops = {
     .source_size = sizeof(frame_source),
     .reader_size = sizeof(frame_reader),
     .open = frame_open,
-    .free = frame_free,
+    .free = yk_tabular_free,
     .reader_open = frame_reader_open,
     .reader_close = frame_reader_close,
     .next = yk__cells_next,

@@ -38,12 +38,11 @@ typedef struct {
 /* The images of a split. */
 typedef struct {
     yk_source base;
-    char *root;        /* including the directory of the split */
-    yk__names classes; /* of all splits */
+    char *root; /* including the directory of the split */
     size_t files;
     listed_file *file; /* [files] */
-    char *names;
-    size_t file_cap, names_size, names_cap;
+    size_t file_cap;
+    yk_text names; /* each with a zero byte at its end */
     yk_perm order;
     yk_image_form form;
 } image_source;
@@ -101,19 +100,16 @@ static bool has_image_folders(const char *directory)
 
 static yk_status add_file(image_source *s, uint32_t class, const char *name)
 {
-    size_t n = strlen(name) + 1;
-    if (YK_RESERVE(s->file, s->file_cap, s->files + 1, "the list of images") ||
-        YK_RESERVE(s->names, s->names_cap, s->names_size + n, "the names of images"))
+    if (YK_RESERVE(s->file, s->file_cap, s->files + 1, "the list of images"))
         return YK_ESYSTEM;
-    memcpy(s->names + s->names_size, name, n);
-    s->file[s->files++] = (listed_file){s->names_size, class};
-    s->names_size += n;
-    return YK_OK;
+    s->file[s->files++] = (listed_file){s->names.n, class};
+    yk_text_put(&s->names, name, strlen(name) + 1);
+    return s->names.status;
 }
 
 static yk_status add_class(image_source *s, uint32_t class)
 {
-    char *path = yk__path_join(s->root, s->classes.name[class]);
+    char *path = yk__path_join(s->root, s->base.names.name[class]);
     yk__names images;
     yk_status st = path ? yk__names_list(path, false, is_image, SIZE_MAX, &images) : YK_ESYSTEM;
     free(path);
@@ -150,9 +146,9 @@ static yk_status find_classes(image_source *s, const char *directory)
     const yk__names *known = o->images && !o->unlabeled ? &o->images->classes : &(yk__names){0};
     yk_status st = YK_OK;
     if (!known->n)
-        return yk__names_list(directory, true, NULL, SIZE_MAX, &s->classes);
+        return yk__names_list(directory, true, NULL, SIZE_MAX, &s->base.names);
     for (size_t i = 0; i < known->n && !st; i++)
-        st = yk__names_add(&s->classes, known->name[i], strlen(known->name[i]));
+        st = yk__names_add(&s->base.names, known->name[i], strlen(known->name[i]));
     return st;
 }
 
@@ -160,7 +156,7 @@ static yk_status find_classes(image_source *s, const char *directory)
 static yk_status list_images(image_source *s)
 {
     char *classes_in = NULL;
-    yk__names *classes = &s->classes, directories = {0};
+    yk__names *classes = &s->base.names, directories = {0};
     const bool known = s->base.options.images && !s->base.options.unlabeled;
     yk_status st = find_split(s, &classes_in);
     if (!st)
@@ -189,8 +185,8 @@ static yk_status list_images(image_source *s)
 /* Truncates the path if `size` is too small. */
 static void path_of(const image_source *s, size_t file, char *path, size_t size)
 {
-    snprintf(path, size, "%s/%s/%s", s->root, s->classes.name[s->file[file].class],
-             s->names + s->file[file].name);
+    snprintf(path, size, "%s/%s/%s", s->root, s->base.names.name[s->file[file].class],
+             s->names.s + s->file[file].name);
 }
 
 /* ---- reading */
@@ -274,10 +270,9 @@ static void image_reader_close(yk_reader *reader)
 static void image_free(yk_source *source)
 {
     image_source *s = (image_source *)source;
-    yk__names_fini(&s->classes);
     free(s->root);
     free(s->file);
-    free(s->names);
+    yk_text_fini(&s->names);
 }
 
 /* ---- opening */
@@ -309,8 +304,8 @@ static yk_status image_open(yk_source *source)
     source->examples = source->rows = s->files; /* bad ones, too: only decoding finds them */
     source->block_rows = BLOCK_FILES;
     source->nblocks = (s->files + BLOCK_FILES - 1) / BLOCK_FILES;
-    source->classes = (uint32_t)s->classes.n;
-    source->class_names = &s->classes;
+    source->classes = (uint32_t)s->base.names.n;
+    source->class_names = &s->base.names;
     source->ncarry = 1;
     return YK_OK;
 }

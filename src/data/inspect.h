@@ -95,8 +95,8 @@ typedef struct {
 
     yk_distribution histogram; /* sparse: entries per row; dense: mean of a row */
     yk_rows first;
-    yk_inspected_column
-        *table; /* [ntable] the columns of the schema, if the source was opened with carry "*"; else NULL */
+    /* [ntable] the columns of the schema, if the source was opened with carry "*"; else NULL */
+    yk_inspected_column *table;
     size_t ntable;
     double seconds;
 } yk_inspection;

@@ -66,29 +66,24 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     double v;
     const char *after = yk_decimal_before(p, end, &v), *number = after;
     if (after && s->weights && !(after = parse_weight(after, end, &out->weight)))
-        return yk__text_bad(r, p, "'%s' is not LABEL:WEIGHT with a weight of at least 0 (?weight=1)",
-                            yk__text_token(p, token)),
-               NULL;
+        return YK__TEXT_BAD(r, p, "'%s' is not LABEL:WEIGHT with a weight of at least 0 (?weight=1)",
+                            yk__text_token(p, token));
     if (!after || !at_end(after, end))
-        return yk__text_bad(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
-                            number && *number == ':'
-                                ? "; only yoke predict accepts lines without a label; if the lines begin "
-                                  "with LABEL:WEIGHT, add ?weight=1"
-                                : ""),
-               NULL;
+        return YK__TEXT_BAD(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
+                            number && *number == ':' ? "; only yoke predict accepts lines without a label; "
+                                                       "if the lines begin with LABEL:WEIGHT, add ?weight=1"
+                                                     : "");
     out->target = (float)v;
     if (s->base.options.numbers && isfinite(out->target))
         return after;
     if (!yk__is_class(v))
-        return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
-                            yk__text_token(p, token), YK__MAX_LABEL),
-               NULL;
+        return YK__TEXT_BAD(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
+                            yk__text_token(p, token), YK__MAX_LABEL);
     int32_t label = (int32_t)v;
     if (!yk__labels_agree(&s->seen, label))
-        return yk__text_bad(r, p,
+        return YK__TEXT_BAD(r, p,
                             "the label '%s' does not match the others: with -1 the only other label is +1",
-                            yk__text_token(p, token)),
-               NULL;
+                            yk__text_token(p, token));
     out->label = label < 0 ? 0 : label;
     return after;
 }
@@ -161,9 +156,8 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     if (s->ffm && !(p = parse_number(r, p, entry, "field", &field)))
         return NULL;
     if (field > s->max_field)
-        return yk__text_bad(r, entry, "the field in '%s' is not below %u", yk__text_token(entry, token),
-                            s->max_field + 1),
-               NULL;
+        return YK__TEXT_BAD(r, entry, "the field in '%s' is not below %u", yk__text_token(entry, token),
+                            s->max_field + 1);
     const char *at = p;
     if (!(p = parse_number(r, p, entry, "index", &index)))
         return NULL;
@@ -177,11 +171,10 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     double v = *p - '0'; /* most values are one digit: avoids a call */
     const char *after = digit(*p) && (p + 1 == end || is_blank(p[1])) ? p + 1 : yk_decimal_before(p, end, &v);
     if (!after || (after != end && !is_blank(*after) && *after != '#'))
-        return yk__text_bad(r, p, "the value in '%s' is not a number%s", yk__text_token(entry, token),
-                            after && *after == ',' ? "; write a decimal point instead of the comma" : ""),
-               NULL;
+        return YK__TEXT_BAD(r, p, "the value in '%s' is not a number%s", yk__text_token(entry, token),
+                            after && *after == ',' ? "; write a decimal point instead of the comma" : "");
     if (!isfinite((float)v))
-        return yk__text_bad(r, p, "the value in '%s' is too large", yk__text_token(entry, token)), NULL;
+        return YK__TEXT_BAD(r, p, "the value in '%s' is too large", yk__text_token(entry, token));
     *value_out = (float)v;
     *field_out = (uint16_t)field;
     return after;
@@ -236,6 +229,7 @@ static yk_status libsvm_open(yk_source *source)
 {
     yk_spec *spec = &source->parsed;
     libsvm *s = (libsvm *)source;
+    s->ffm = !strcmp(source->ops->name, "libffm");
     s->first_index = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->weights = yk_spec_u64(spec, "weight", 0, 0, 1);
     s->keys = yk__spec_keys(source, 0, YK_MAX_FEATURES);
@@ -243,24 +237,17 @@ static yk_status libsvm_open(yk_source *source)
     if (!s->ffm)
         yk__spec_positions(source);
     s->fields = s->ffm ? source->options.fields != YK_FIELDS_NONE : source->by_position;
-    source->fields = s->fields ? yk__spec_nfields(source) : 1;
+    source->fields = s->fields ? (uint32_t)yk_spec_u64(spec, "nfields", 0, 1, YK__MAX_FIELDS) : 1;
     s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
     if (s->weights && source->options.unlabeled && yk_spec_inherits(spec, "weight"))
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: lines of the training data begin with LABEL:WEIGHT, which looks like an entry: add "
-            "?weight=1 if these do, too, or ?weight=0 if they begin with a label or an entry",
-            spec->text);
+        return yk_fail(YK_EUSAGE,
+                       "%s: lines of the training data begin with LABEL:WEIGHT, which looks like an entry: "
+                       "add ?weight=1 if these do, too, or ?weight=0 if they begin with a label or an entry",
+                       spec->text);
     source->dim = (size_t)s->keys.features;
     return yk__text_open(source);
-}
-
-static yk_status libffm_open(yk_source *source)
-{
-    ((libsvm *)source)->ffm = true;
-    return libsvm_open(source);
 }
 
 const yk_source_ops yk__libsvm_source = {.name = "libsvm",
@@ -274,6 +261,6 @@ const yk_source_ops yk__libffm_source = {.name = "libffm",
                                          .options = "base bits features nfields weight",
                                          .kept = "base weight",
                                          .source_size = sizeof(libsvm),
-                                         .open = libffm_open,
+                                         .open = libsvm_open,
                                          .parse = parse_line,
                                          .is_row = is_row};

@@ -211,8 +211,8 @@ yk_status yk_memory_check(yk_memory_data *m)
     if (!st && m->in_place && !m->ascending)
         st =
             yk_fail(YK_EUSAGE,
-                    "training in place needs indices that ascend within each row; sort them, or do not "
-                    "train in place (in_place = 0; in Python, copy=True): training then makes a sorted copy");
+                    "training in place needs indices that ascend within each row; sort them, or do not train "
+                    "in place (in_place = 0; in Python, copy=True): training then makes a sorted copy");
     return st;
 }
 
@@ -241,11 +241,10 @@ yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_
     for (size_t i = 0; key && i < n; i++) {
         const int64_t k = key[from->start[r] + i];
         if (!keys.hash && (uint64_t)k >= keys.features) /* a negative one is large here */
-            return yk_fail(
-                YK_EDATA,
-                "row %zu: index %lld is out of range for %llu columns; train with the option hash-bits "
-                "(in Python, hash_bits=B) to hash indices of any size into 2^B columns",
-                number, (long long)k, (unsigned long long)keys.features);
+            return yk_fail(YK_EDATA,
+                           "row %zu: index %lld is out of range for %llu columns; train with the option "
+                           "hash-bits (in Python, hash_bits=B) to hash indices of any size into 2^B columns",
+                           number, (long long)k, (unsigned long long)keys.features);
         index[i] = keys.hash ? yk_key_id(yk_mix64((uint64_t)k), keys.features) : (uint32_t)k;
     }
     if (from->field)
@@ -281,11 +280,10 @@ static yk_status make_key_space(memory_source *s)
     s->base.dim = s->keys.features;
     if (s->keys.hash || (columns && columns < INT32_MAX))
         return s->base.parsed.status;
-    return yk_fail(
-        YK_EDATA,
-        "the data has %zu columns, but without hashing it must have 1 to 2^31 - 2; train with the option "
-        "hash-bits (in Python, hash_bits=B) to hash indices of any size into 2^B columns",
-        columns);
+    return yk_fail(YK_EDATA,
+                   "the data has %zu columns, but without hashing it must have 1 to 2^31 - 2; train with the "
+                   "option hash-bits (in Python, hash_bits=B) to hash indices of any size into 2^B columns",
+                   columns);
 }
 
 static yk_status memory_open(yk_source *source)

@@ -19,8 +19,8 @@
 #include "data/source.h"
 
 typedef struct {
-    struct yk_frame
-        *frame; /* a table instead of rows (frame.h): the other members are not used; borrowed. NULL: none */
+    /* a table instead of rows (frame.h): the other members are not used; borrowed. NULL: none */
+    struct yk_frame *frame;
     yk_rows rows;       /* borrowed arrays */
     const int64_t *key; /* [start[n]]; NULL: rows.index has the column numbers. Not with in_place */
     size_t channels, height, width; /* images; else 0 */

@@ -23,7 +23,6 @@ typedef struct {
 } block;
 
 typedef struct {
-    yk_source base;
     yk__cell_table cells;
     table *table; /* [files] */
     block *block; /* [nblocks] */
@@ -42,26 +41,28 @@ typedef struct {
 /* Opens all files, and adds the columns of the first one to the schema. */
 static yk_status open_tables(parquet_source *s)
 {
-    const yk_files *files = &s->base.files;
+    yk_source *base = &s->cells.tabular.base;
+    const yk_files *files = &base->files;
     yk_schema *own = s->cells.tabular.own;
     yk_status st = YK_OK;
-    if (!(s->table = calloc(files->n, sizeof *s->table)))
-        return yk_fail_memory(files->n * sizeof *s->table, "files");
+    if (!(s->table = yk_arena_alloc(&base->arena, files->n, sizeof *s->table, "files")))
+        return YK_ESYSTEM;
     for (size_t i = 0; i < files->n && !st; i++)
         st = yk_parquet_open(files->path[i], &s->table[i].file);
     own->header = true;
     const yk_parquet *first = s->table->file;
-    for (size_t i = 0; !st && i < first->ncolumns; i++)
-        if (!(st = yk_schema_add(own, first->column[i].name, strlen(first->column[i].name),
-                                 first->column[i].type)) &&
-            first->column[i].kind == YK_PARQUET_TEXT)
-            own->column[i].role = YK_COLUMN_CATEGORICAL;
+    for (size_t i = 0; !st && i < first->ncolumns; i++) {
+        const yk_parquet_column *c = &first->column[i];
+        st = yk_schema_add(own, c->name, strlen(c->name), c->type,
+                           c->kind == YK_PARQUET_TEXT ? YK_COLUMN_CATEGORICAL : YK_COLUMN_NUMERIC);
+    }
     return st;
 }
 
 static yk_status add_blocks(parquet_source *s)
 {
-    for (size_t i = 0; i < s->base.files.n; i++) {
+    yk_source *base = &s->cells.tabular.base;
+    for (size_t i = 0; i < base->files.n; i++) {
         const yk_parquet *f = s->table[i].file;
         uint64_t row = 0;
         for (size_t g = 0; g < f->ngroups; g++)
@@ -69,9 +70,9 @@ static yk_status add_blocks(parquet_source *s)
                 const uint64_t all = f->group[g].rows, left = all - first;
                 rows = all / MAX_BLOCKS < BLOCK_ROWS ? BLOCK_ROWS : all / MAX_BLOCKS + 1;
                 rows = left < rows + rows / 2 ? left : rows;
-                if (YK_RESERVE(s->block, s->block_cap, s->base.nblocks + 1, "blocks"))
+                if (YK_RESERVE(s->block, s->block_cap, base->nblocks + 1, "blocks"))
                     return YK_ESYSTEM;
-                s->block[s->base.nblocks++] = (block){i, g, first, rows, row};
+                s->block[base->nblocks++] = (block){i, g, first, rows, row};
             }
     }
     return YK_OK;
@@ -87,9 +88,9 @@ static yk_status decode(yk__cell_reader *r, size_t *n_out)
 static yk_status bad_row(yk__cell_reader *reader, uint64_t row, size_t k, const char *reason)
 {
     const parquet_reader *r = (const parquet_reader *)reader;
-    parquet_source *s = (parquet_source *)reader->base.source;
-    return yk_source_bad(&s->base, s->base.files.path[r->block->table], row + 1,
-                         reader->cells.cell[k].values->page, "%s", reason);
+    yk_source *s = reader->base.source;
+    return yk_source_bad(s, s->files.path[r->block->table], row + 1, reader->cells.cell[k].values->page, "%s",
+                         reason);
 }
 
 static yk_status parquet_reader_open(yk_reader *base)
@@ -128,7 +129,7 @@ static yk_status parquet_reader_check(const yk_reader *r)
 static yk_status compare_type(const yk__cell_table *cells, const yk_schema_column *own, const yk_parquet *f,
                               size_t k)
 {
-    const parquet_source *s = (const parquet_source *)cells->tabular.source;
+    const parquet_source *s = (const parquet_source *)cells;
     const yk_parquet *first = s->table->file;
     const size_t i = (size_t)(own - cells->tabular.own->column);
     const yk_parquet_column *a = &first->column[i], *b = &f->column[k];
@@ -144,12 +145,13 @@ static yk_status compare_type(const yk__cell_table *cells, const yk_schema_colum
 }
 
 /* Finds the columns that are used in a file, by name. They can be read, and mean the same as in the first file. */
-static yk_status match_columns(const yk__cell_table *cells, table *t)
+static yk_status match_columns(yk__cell_table *cells, table *t)
 {
     const yk_parquet *f = t->file;
     yk_status st = YK_OK;
-    if (!(t->column = calloc(cells->nused + 1, sizeof *t->column)))
-        return yk_fail_memory(cells->nused * sizeof *t->column, "columns");
+    if (!(t->column =
+              yk_arena_alloc(&cells->tabular.base.arena, cells->nused + 1, sizeof *t->column, "columns")))
+        return YK_ESYSTEM;
     for (size_t i = 0; i < cells->nused && !st; i++) {
         const size_t number = cells->used[i];
         const yk_schema_column *own = &cells->tabular.own->column[number];
@@ -172,12 +174,11 @@ static yk_status parquet_open(yk_source *source)
     parquet_source *s = (parquet_source *)source;
     uint64_t rows = 0;
     yk_status st;
-    if ((st = yk_tabular_init(&s->cells.tabular, source)) ||
-        (st = yk_files_find(spec->where, &s->base.files)) || (st = open_tables(s)) ||
-        (st = yk_tabular_columns(&s->cells.tabular)) || (st = yk__cell_table_choose(&s->cells)) ||
-        (st = add_blocks(s)))
+    if ((st = yk_tabular_init(&s->cells.tabular)) || (st = yk_files_find(spec->where, &source->files)) ||
+        (st = open_tables(s)) || (st = yk_tabular_columns(&s->cells.tabular)) ||
+        (st = yk__cell_table_choose(&s->cells)) || (st = add_blocks(s)))
         return st;
-    for (size_t i = 0; i < s->base.files.n && !st; i++) {
+    for (size_t i = 0; i < source->files.n && !st; i++) {
         rows += s->table[i].file->rows;
         st = match_columns(&s->cells, &s->table[i]);
     }
@@ -190,12 +191,9 @@ static yk_status parquet_open(yk_source *source)
 static void parquet_free(yk_source *source)
 {
     parquet_source *s = (parquet_source *)source;
-    for (size_t i = 0; s->table && i < s->base.files.n; i++) {
+    for (size_t i = 0; s->table && i < source->files.n; i++)
         yk_parquet_free(s->table[i].file);
-        free(s->table[i].column);
-    }
-    free(s->table);
-    yk__cell_table_fini(&s->cells);
+    yk_tabular_free(source);
     free(s->block);
 }
 

@@ -50,16 +50,16 @@ void yk_schema_free(yk_schema *s)
     free(s);
 }
 
-yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type)
+yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type, yk_column_role role)
 {
-    const size_t cap =
-        s->ncolumns & (s->ncolumns - 1) ? 0 : 2 * s->ncolumns + 1; /* doubled at powers of two */
+    /* doubled at powers of two */
+    const size_t cap = s->ncolumns & (s->ncolumns - 1) ? 0 : 2 * s->ncolumns + 1;
     yk_schema_column *more = cap ? realloc(s->column, cap * sizeof *more) : s->column;
     if (!more)
         return yk_fail_memory(cap * sizeof *more, "columns");
     s->column = more;
     yk_schema_column *c = &s->column[s->ncolumns];
-    *c = (yk_schema_column){.name = strndup(name, n)};
+    *c = (yk_schema_column){.role = role, .name = strndup(name, n)};
     if (!c->name)
         return yk_fail_memory(n, "a column's name");
     snprintf(c->type, sizeof c->type, "%s", type);
@@ -297,10 +297,8 @@ static bool get_names(const json_t *from, yk__names *out)
 static bool get_word(const json_t *from, const char *const *words, int *out)
 {
     const char *text = json_string_value(from);
-    for (*out = 0; text && words[*out]; ++*out)
-        if (!strcmp(words[*out], text))
-            return true;
-    return false;
+    *out = text ? yk__word_number(words, text, strlen(text)) : -1;
+    return *out >= 0;
 }
 
 static bool get_column(const json_t *from, yk_schema *s)
@@ -310,12 +308,11 @@ static bool get_column(const json_t *from, yk_schema *s)
     const char *type = json_string_value(json_object_get(from, "type"));
     bool ok = get_word(json_object_get(from, "role"), yk_column_role_name, &role) &&
               get_text(json_object_get(from, "name"), &name) &&
-              !yk_schema_add(s, name.name[0], strlen(name.name[0]), type ? type : "");
+              !yk_schema_add(s, name.name[0], strlen(name.name[0]), type ? type : "", (yk_column_role)role);
     yk__names_fini(&name);
     if (!ok)
         return false;
     yk_schema_column *c = &s->column[s->ncolumns - 1];
-    c->role = (yk_column_role)role;
     c->mean = json_number_value(json_object_get(from, "mean"));
     c->deviation = json_number_value(json_object_get(from, "deviation"));
     return isfinite(c->mean) && isfinite(c->deviation) &&

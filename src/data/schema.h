@@ -104,14 +104,14 @@ enum { YK_SCHEMA_MAX_COLUMNS = 65535 };
 yk_status yk_schema_create(const char *format, yk_schema **out);
 void yk_schema_free(yk_schema *s); /* NULL is fine */
 
-/* Appends a column that is numeric until its role is chosen. */
-yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type);
+/* Appends a column. The role may still change. */
+yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type, yk_column_role role);
 
 /* After roles, encoding, features (hash) and values are set: numbers the columns, and makes what encoding needs. */
 yk_status yk_schema_finish(yk_schema *s);
 
-yk_status yk_schema_parse(const char *text, const char *name,
-                          yk_schema **out); /* YK_EDATA: damaged, or too new */
+/* YK_EDATA: damaged, or too new */
+yk_status yk_schema_parse(const char *text, const char *name, yk_schema **out);
 char *yk_schema_write(const yk_schema *s);
 
 /* "label clicked, 3 numeric, 4 categorical (hashed, 2^18), 1 ignored". The caller frees it; NULL: out of memory. */

@@ -69,8 +69,8 @@ static const char *detect_text(char *text)
         size_t tabs = 0;
         for (const char *p = line; *p; p++)
             tabs += *p == '\t';
-        const char *category =
-            line; /* after the integers of criteo without labels: any table may have as many columns */
+        /* after the integers of criteo without labels: any table may have as many columns */
+        const char *category = line;
         for (int integers = 13; tabs == 38 && integers; category++)
             integers -= *category == '\t';
         if (tabs == 39 || (tabs == 38 && !category[strspn(category, "0123456789abcdef\t\r")]))
@@ -138,11 +138,10 @@ static yk_status detect(const char *where, const char **name_out)
     const bool is_run = config && yk__is_directory(where) && access(config, F_OK) == 0;
     free(config);
     if (is_run)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: is a run directory, not data; yoke report %s shows the run, and yoke eval --checkpoint "
-            "%s --data SPEC evaluates its model",
-            where, where, where);
+        return yk_fail(YK_EUSAGE,
+                       "%s: is a run directory, not data; yoke report %s shows the run, and yoke eval "
+                       "--checkpoint %s --data SPEC evaluates its model",
+                       where, where, where);
     for (size_t i = 0; i < NFORMATS; i++)
         if (formats[i]->has_directory && formats[i]->has_directory(where)) {
             *name_out = formats[i]->name;
@@ -248,6 +247,8 @@ void yk_source_free(yk_source *s)
     if (s->ops->free)
         s->ops->free(s);
     yk_files_fini(&s->files);
+    yk__names_fini(&s->names);
+    yk_arena_free(&s->arena);
     yk_spec_fini(&s->parsed);
     free(s->kept);
     yk_positions_fini(&s->own_positions);
@@ -425,7 +426,7 @@ yk_status yk_source_check_keys(const yk_source *s, const yk_source_options *give
 yk_status yk__fail_empty(const yk_source *s)
 {
     return yk_fail(
-        YK_EDATA, "%s: %s", s->spec ? s->spec : "the data",
+        YK_EDATA, "%s: %s", s->spec,
         s->part.on
             ? "no rows are left in this part: choose a larger or smaller fraction (split, --validation)"
             : "no examples");

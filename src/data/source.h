@@ -22,6 +22,7 @@
 #ifndef YK_DATA_SOURCE_H
 #define YK_DATA_SOURCE_H
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "core/rows.h"
 #include "data/files.h"
@@ -63,8 +64,8 @@ typedef struct {
     bool two_classes;   /* the model has one output: the number of classes need not be found */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
-    yk_key_space
-        keys; /* of a model: what neither the spec nor the two above say. Not hashed: the limit of indices; 0: none */
+    /* of a model: what neither the spec nor the two above say. Not hashed: the limit of indices; 0: none */
+    yk_key_space keys;
     yk_hold_out hold_out;
     bool in_order;   /* --no-shuffle: loaded rows stay in order */
     bool shape_only; /* the examples are not used: they need not be checked */
@@ -108,8 +109,8 @@ typedef struct {
     /* * Text (text.h), which can also be read from standard input: adds the example of the line to rows, or nothing (a bad record that
      * is skipped). */
     yk_status (*parse)(struct yk_text_reader *r, const char *line, size_t length, yk_rows *rows);
-    bool (*is_row)(const char *line,
-                   size_t length);           /* * Text: neither empty nor a comment; NULL: all lines are */
+    /* * Text: neither empty nor a comment; NULL: all lines are */
+    bool (*is_row)(const char *line, size_t length);
     yk_status (*verify)(const yk_source *s); /* * checks more than open() does */
 } yk_source_ops;
 
@@ -124,6 +125,8 @@ struct yk_source {
     yk_rows_kind kind;
     size_t nblocks;
     yk_files files;    /* of a format with files: owned. Else none */
+    yk_arena arena;    /* of the format: freed with the source */
+    yk__names names;   /* of classes or namespaces: owned. Else none */
     bool quoted;       /* text: line breaks between double quotes are part of a line; a file is one block */
     uint64_t examples; /* of the part; 0: not known without reading */
     uint64_t rows, block_rows; /* of all data, and of all blocks but the last; 0: not known without reading */
@@ -136,9 +139,9 @@ struct yk_source {
     uint64_t hashed_into;           /* columns that keys are hashed into; 0: not hashed */
     bool may_have_hashes;           /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
-    const yk__names
-        *class_names; /* [classes]; NULL or empty: classes have no names. Owned by the schema or the format */
-    size_t ncarry;    /* columns of yk_source_options.carry; 0: none */
+    /* [classes]; NULL or empty: classes have no names. Owned by the schema or the format */
+    const yk__names *class_names;
+    size_t ncarry;                  /* columns of yk_source_options.carry; 0: none */
     size_t height, width, channels; /* images; 0 otherwise */
     const char *fit;                /* how images are scaled; NULL: they are not. Static */
     yk_split_range part;            /* the rows that readers return, by their number */

@@ -259,7 +259,7 @@ bool yk__spec_positions(yk_source *s)
     yk_spec *spec = &s->parsed;
     const yk_source_options *o = &s->options;
     const int rule = yk_spec_choice(spec, "fields", "one position", -1);
-    const uint64_t n = yk_spec_u64(spec, "nfields", 0, 1, UINT16_MAX + 1);
+    const uint64_t n = yk_spec_u64(spec, "nfields", 0, 1, YK__MAX_FIELDS);
     if (o->fields == YK_FIELDS_NONE || rule == ONE || spec->status)
         return false;
     s->by_position = rule == POSITION;
@@ -273,10 +273,4 @@ bool yk__spec_positions(yk_source *s)
                     "means nothing: leave out --hash-bits and ?bits, or use libffm: with field numbers",
                     spec->text);
     return true;
-}
-
-uint32_t yk__spec_nfields(yk_source *s)
-{
-    const uint64_t n = yk_spec_u64(&s->parsed, "nfields", 0, 1, UINT16_MAX + 1);
-    return s->options.fields == YK_FIELDS_NONE ? 1 : (uint32_t)n;
 }

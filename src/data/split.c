@@ -43,10 +43,10 @@ yk_status yk__split_hold_out(const yk_spec *spec, const yk_hold_out *h, yk_split
     const double begin = part->on ? part->begin : 0.0, end = part->on ? part->end : 1.0,
                  border = end - (end - begin) * h->fraction;
     if (h->last && (part->on || yk_spec_text(spec, "split-by")))
-        return yk_fail(YK_EUSAGE,
-                       "%s: --validation last:%g cannot be combined with split or split-by: use --validation "
-                       "%g",
-                       spec->text, h->fraction, h->fraction);
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: --validation last:%g cannot be combined with split or split-by: use --validation %g",
+            spec->text, h->fraction, h->fraction);
     if (h->fraction > 0.0)
         *part = (yk_split_range){true, h->held ? border : begin, h->held ? end : border, .ordered = h->last};
     return YK_OK;

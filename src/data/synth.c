@@ -34,11 +34,6 @@ static yk_status synth_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got
     return YK_OK;
 }
 
-static void synth_free(yk_source *source)
-{
-    yk_free(((yk_synth *)source)->state);
-}
-
 static const struct {
     const char *name, *options;
     yk_status (*open)(yk_synth *s);
@@ -63,7 +58,6 @@ const yk_source_ops yk__synth_source = {
     .usage = "synth:digits, synth:ctr, synth:images",
     .source_size = sizeof(yk_synth),
     .open = synth_open,
-    .free = synth_free,
     .next = synth_next,
     .two_sets = true,
 };

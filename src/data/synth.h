@@ -32,7 +32,7 @@ typedef struct yk_synth {
     uint64_t stream; /* the first random stream of the split; example number i uses stream + i */
     /* Appends one example; any thread. */
     yk_status (*make)(const struct yk_synth *s, uint64_t number, yk_rows *rows);
-    void *state; /* of the kind; freed with yk_free() */
+    void *state; /* of the kind, in base.arena */
 } yk_synth;
 
 /* Reads the options that all kinds share, of a split with blocks of this many examples. */

@@ -66,11 +66,6 @@ typedef struct {
     field f[];
 } generator;
 
-static double sigmoid(double z)
-{
-    return 1.0 / (1.0 + yk__exact_exp(-z));
-}
-
 /* An integer, about normal: the sum of the four 16-bit parts of a hash, minus its mean. */
 static int32_t normal_of(uint64_t hash)
 {
@@ -339,7 +334,7 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
     for (uint32_t i = 0; of && i < c->nnz; i++)
         of[i] = (uint16_t)i;
     yk_rng r = yk_rng_seed(c->draw_key, s->stream + number);
-    const double p = sigmoid(logit_of(c, draw_row(c, &r, index)) + c->bias);
+    const double z = logit_of(c, draw_row(c, &r, index)) + c->bias, p = 1.0 / (1.0 + yk__exact_exp(-z));
     st = yk_rows_commit(rows, c->nnz, yk_rng_unit(&r) < p);
     return st ? st : yk_rows_set_truth(rows, (float)p);
 }
@@ -364,7 +359,8 @@ yk_status yk__synth_ctr(yk_synth *s)
     s->base.dim = (size_t)features;
     s->base.classes = 2;
     s->base.fields = fields ? nnz : 1;
-    generator *c = s->state = yk_alloc(1, sizeof *c + nnz * sizeof *c->f, "generated fields");
+    generator *c = s->state =
+        yk_arena_alloc(&s->base.arena, 1, sizeof *c + nnz * sizeof *c->f, "generated fields");
     if (!c)
         return YK_ESYSTEM;
     *c = (generator){.features = features, .nnz = nnz, .positives = positives, .interactions = interactions};

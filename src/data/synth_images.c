@@ -110,7 +110,7 @@ static void draw_outline(yk_rng *r, const generator *p, int size, uint8_t *out)
         }
 }
 
-static generator *create(const yk_synth *s)
+static generator *create(yk_synth *s)
 {
     const size_t size = s->base.height, channels = s->base.channels,
                  objects = (size_t)s->base.classes * KINDS;
@@ -122,7 +122,7 @@ static generator *create(const yk_synth *s)
     head.outline_bytes = head.stride * (size + 2 * head.margin);
     size_t header = YK_ROUND_UP(sizeof head, YK_ALIGN);
     size_t bytes = header + patterns * head.pattern_bytes + OUTLINES * head.outline_bytes + 16;
-    uint8_t *block = yk_alloc(bytes, 1, "image patterns");
+    uint8_t *block = yk_arena_alloc(&s->base.arena, bytes, 1, "image patterns");
     if (!block)
         return NULL;
     generator *p = (generator *)block;

@@ -28,14 +28,14 @@ static yk_status read_classes(yk_schema *s, yk_spec *spec)
     return st;
 }
 
-yk_status yk_tabular_init(yk_tabular *t, yk_source *source)
+yk_status yk_tabular_init(yk_tabular *t)
 {
+    yk_source *source = &t->base;
     yk_spec *spec = &source->parsed;
     yk_status st = yk_schema_create(source->ops->name, &t->own);
     if (st)
         return st;
     yk_schema *s = t->own;
-    t->source = source;
     t->schema = source->options.schema ? source->options.schema : s;
     s->encode = (yk_encoding)yk_spec_choice(spec, "encode", "hash onehot dense", YK_ENCODE_HASH);
     s->scale = (yk_scale)yk_spec_choice(spec, "scale", "none log standard", YK_SCALE_NONE);
@@ -58,20 +58,18 @@ static void warn_unknown(const yk_tabular *t)
                           values->n ? values->name[0] : "");
     }
     if (list.s)
-        yk_warn("%s: no value of these columns occurred in the training data, so predictions ignore "
-                "them (in quotes: a value from the training data): %s",
-                t->source->spec, list.s);
+        yk_warn("%s: no value of these columns occurred in the training data, so predictions ignore them (in "
+                "quotes: a value from the training data): %s",
+                t->base.spec, list.s);
     yk_text_fini(&list);
 }
 
-void yk_tabular_fini(yk_tabular *t)
+void yk_tabular_free(yk_source *source)
 {
+    yk_tabular *t = (yk_tabular *)source;
     if (t->seen)
         warn_unknown(t);
-    free(t->seen);
     yk_schema_free(t->own);
-    free(t->column);
-    free(t->carry);
 }
 
 const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80])
@@ -96,10 +94,10 @@ static yk_status fail_column(const yk_tabular *t, const char *key, const char *w
 {
     char list[400];
     if (t->own->header)
-        return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s", t->source->spec, key, word,
+        return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s", t->base.spec, key, word,
                        yk__tabular_list(t->own, list));
     return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns have no names, only numbers from 1 to %zu",
-                   t->source->spec, key, word, t->own->ncolumns);
+                   t->base.spec, key, word, t->own->ncolumns);
 }
 
 /* The column with this name; ncolumns: none. */
@@ -114,7 +112,7 @@ static yk_status find_name(const yk_tabular *t, const char *key, const char *nam
             return yk_fail(
                 YK_EUSAGE,
                 "%s: %s: columns %zu and %zu are both named '%s'; use the number of one of them: %s=%zu",
-                t->source->spec, key, *out + 1, i + 1, name, key, *out + 1);
+                t->base.spec, key, *out + 1, i + 1, name, key, *out + 1);
         *out = i;
     }
     return YK_OK;
@@ -152,19 +150,19 @@ static yk_status find_column(const yk_tabular *t, const char *option, const char
     yk_status st = find_columns(t, option, name, out, &end);
     return st || end == *out + 1
                ? st
-               : yk_fail(YK_EUSAGE, "%s: %s=%s: must be one column", t->source->spec, option, name);
+               : yk_fail(YK_EUSAGE, "%s: %s=%s: must be one column", t->base.spec, option, name);
 }
 
 /* split-by=COLUMN: readers of the source then need not number the rows. */
 static yk_status choose_split(yk_tabular *t)
 {
-    const char *by = yk_spec_text(&t->source->parsed, "split-by");
+    const char *by = yk_spec_text(&t->base.parsed, "split-by");
     if (!by)
         return YK_OK;
-    if (!t->source->part.on)
-        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", t->source->spec);
-    t->part = t->source->part;
-    t->source->part = (yk_split_range){0};
+    if (!t->base.part.on)
+        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", t->base.spec);
+    t->part = t->base.part;
+    t->base.part = (yk_split_range){0};
     return find_column(t, "split-by", by, &t->split_by);
 }
 
@@ -174,7 +172,7 @@ static yk_status set_role(yk_tabular *t, const char *key, size_t i, yk_column_ro
     char name[80];
     yk_schema_column *c = &t->own->column[i];
     if (c->chosen)
-        return yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", t->source->spec, key,
+        return yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", t->base.spec, key,
                        yk_tabular_name(t, i, name));
     c->role = role;
     c->chosen = true;
@@ -184,7 +182,7 @@ static yk_status set_role(yk_tabular *t, const char *key, size_t i, yk_column_ro
 static yk_status choose_columns(yk_tabular *t, const char *key, yk_column_role role)
 {
     yk__names words = {0};
-    yk_status st = yk__words_split(yk_spec_text(&t->source->parsed, key), true, &words);
+    yk_status st = yk__words_split(yk_spec_text(&t->base.parsed, key), true, &words);
     for (size_t w = 0; w < words.n && !st; w++) {
         size_t first, end;
         st = find_columns(t, key, words.name[w], &first, &end);
@@ -222,23 +220,22 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
         else if (is_label_name(s->column[i].name))
             *out = i;
     }
-    if (n == 1 && !t->source->options.unlabeled)
+    if (n == 1 && !t->base.options.unlabeled)
         *out = 0; /* the delimiter may be wrong */
-    else if (s->header && *out == n && !t->source->options.unlabeled)
+    else if (s->header && *out == n && !t->base.options.unlabeled)
         snprintf(why, sizeof why,
                  "no column is named label, target, y, click, clicked or class: choose the label with "
-                 "?label=NAME; the "
-                 "columns are: %s",
+                 "?label=NAME; the columns are: %s",
                  yk__tabular_list(s, list));
     if (!s->header && n > 1) {
         *out = 0;
         yk_warn("%s: there is no header: the first column is the label; to choose another, add ?label=NUMBER",
-                t->source->spec);
+                t->base.spec);
     }
-    if (*why && !t->source->options.inspects)
-        return yk_fail(YK_EUSAGE, "%s: %s", t->source->spec, why);
+    if (*why && !t->base.options.inspects)
+        return yk_fail(YK_EUSAGE, "%s: %s", t->base.spec, why);
     if (*why) {
-        yk_warn("%s: %s", t->source->spec, why);
+        yk_warn("%s: %s", t->base.spec, why);
         *out = n;
     }
     return YK_OK;
@@ -247,26 +244,26 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
 /* label=NAME, label=NUMBER or label=none; the labels of a model, and of the caller of a frame, are known. */
 static yk_status choose_label(yk_tabular *t)
 {
-    const char *given = yk_spec_text(&t->source->parsed, "label");
+    const char *given = yk_spec_text(&t->base.parsed, "label");
     size_t i = t->own->ncolumns;
     if (yk_schema_first(t->own, YK_COLUMN_LABEL) || (given && !strcmp(given, "none")))
         return YK_OK;
-    yk_status st = given                       ? find_column(t, "label", given, &i)
-                   : t->source->options.schema ? YK_OK
-                                               : guess_label(t, &i);
+    yk_status st = given                    ? find_column(t, "label", given, &i)
+                   : t->base.options.schema ? YK_OK
+                                            : guess_label(t, &i);
     return st || i == t->own->ncolumns ? st : set_role(t, "label", i, YK_COLUMN_LABEL);
 }
 
 /* weight=NAME or weight=NUMBER. */
 static yk_status choose_weight(yk_tabular *t)
 {
-    const char *given = yk_spec_text(&t->source->parsed, "weight");
+    const char *given = yk_spec_text(&t->base.parsed, "weight");
     size_t i;
     yk_status st = given ? find_column(t, "weight", given, &i) : YK_OK;
     if (st || !given)
         return st;
     return t->own->column[i].chosen
-               ? yk_fail(YK_EUSAGE, "%s: weight=%s is also the label", t->source->spec, given)
+               ? yk_fail(YK_EUSAGE, "%s: weight=%s is also the label", t->base.spec, given)
                : set_role(t, "weight", i, YK_COLUMN_WEIGHT);
 }
 
@@ -274,18 +271,18 @@ static yk_status choose_weight(yk_tabular *t)
 
 static yk_status choose_carried(yk_tabular *t)
 {
-    const bool all = t->carries_all = t->source->options.carry && !strcmp(t->source->options.carry, "*");
+    const bool all = t->carries_all = t->base.options.carry && !strcmp(t->base.options.carry, "*");
     yk__names words = {0};
-    yk_status st = yk__words_split(t->source->options.carry, true, &words);
+    yk_status st = yk__words_split(t->base.options.carry, true, &words);
     const size_t n = all ? t->own->ncolumns : words.n;
-    if (!st && !(t->carry = malloc((n + 1) * sizeof *t->carry)))
-        st = yk_fail_memory(n * sizeof *t->carry, "columns");
+    if (!st && !(t->carry = yk_arena_alloc(&t->base.arena, n + 1, sizeof *t->carry, "columns")))
+        st = YK_ESYSTEM;
     for (size_t k = 0; k < n && !st; k++)
         if (all)
             t->carry[k] = k;
         else
             st = find_column(t, "--id or --with", words.name[k], &t->carry[k]);
-    t->source->ncarry = n;
+    t->base.ncarry = n;
     yk__names_fini(&words);
     return st;
 }
@@ -302,24 +299,24 @@ static void choose_default(yk_tabular *t, size_t i, bool others)
     if (t->own->header && !*c->name)
         yk_warn("%s: column %zu has no name, and is a feature: if it is the index of a pandas table, add "
                 "ignore=%zu to the spec; otherwise, name it",
-                t->source->spec, i + 1, i + 1);
+                t->base.spec, i + 1, i + 1);
 }
 
 yk_status yk_tabular_columns(yk_tabular *t)
 {
     yk_schema *s = t->own;
     yk_status st;
-    if (!(t->column = calloc(s->ncolumns + 1, sizeof *t->column)))
-        return yk_fail_memory(s->ncolumns * sizeof *t->column, "columns");
+    if (!(t->column = yk_arena_alloc(&t->base.arena, s->ncolumns + 1, sizeof *t->column, "columns")))
+        return YK_ESYSTEM;
     if ((st = choose_split(t)) || (st = choose_carried(t)) || (st = choose_label(t)) ||
         (st = choose_weight(t)) || (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
         (st = choose_columns(t, "categorical", YK_COLUMN_CATEGORICAL)) ||
         (st = choose_columns(t, "id", YK_COLUMN_ID)) || (st = choose_columns(t, "ignore", YK_COLUMN_IGNORED)))
         return st;
-    if (t->source->options.schema)
+    if (t->base.options.schema)
         return yk__tabular_match(t);
     const bool others =
-        yk_spec_text(&t->source->parsed, "numeric") && !yk_spec_text(&t->source->parsed, "categorical");
+        yk_spec_text(&t->base.parsed, "numeric") && !yk_spec_text(&t->base.parsed, "categorical");
     for (size_t i = 0; i < s->ncolumns; i++) {
         yk_schema_column *c = &s->column[i];
         if (!c->chosen)
@@ -327,23 +324,23 @@ yk_status yk_tabular_columns(yk_tabular *t)
         const bool label = c->role == YK_COLUMN_LABEL;
         t->column[i] = label || c->role == YK_COLUMN_WEIGHT || yk_is_feature(c) ? c : NULL;
     }
-    return s->header && !t->source->options.inspects ? yk__tabular_unique(t) : YK_OK;
+    return s->header && !t->base.options.inspects ? yk__tabular_unique(t) : YK_OK;
 }
 
 yk_status yk_tabular_row(const yk_tabular *t, yk_reader *r)
 {
-    if (t->source->options.fit)
-        yk__fit_row(t->source->options.fit);
-    return t->source->ncarry ? yk__carry_row(r) : YK_OK;
+    if (t->base.options.fit)
+        yk__fit_row(t->base.options.fit);
+    return t->base.ncarry ? yk__carry_row(r) : YK_OK;
 }
 
 yk_status yk_tabular_text(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n)
 {
     const bool all = t->carries_all; /* no search */
-    for (size_t k = all ? i : 0; k < (all ? i + 1 : t->source->ncarry); k++)
+    for (size_t k = all ? i : 0; k < (all ? i + 1 : t->base.ncarry); k++)
         if (t->carry[k] == i)
             yk__carry(r, k, text, n);
-    return t->source->options.fit ? yk__fit_text(t->source->options.fit, t->column[i], text, n) : YK_OK;
+    return t->base.options.fit ? yk__fit_text(t->base.options.fit, t->column[i], text, n) : YK_OK;
 }
 
 /* ---- the end of opening */
@@ -356,40 +353,39 @@ static uint64_t default_features(const yk_tabular *t, uint64_t rows)
     const uint64_t values = rows * t->own->categories;
     while (bits < MAX_BITS && ((uint64_t)1 << bits) / 2 < values)
         bits++;
-    return (uint64_t)1 << (t->source->options.bits_from_rows && rows ? bits : MAX_BITS);
+    return (uint64_t)1 << (t->base.options.bits_from_rows && rows ? bits : MAX_BITS);
 }
 
 static yk_status make_schema(yk_tabular *t, uint64_t rows)
 {
     yk_schema *s = t->own;
-    const char *files = yk_spec_text(&t->source->parsed, "fit");
+    const char *files = yk_spec_text(&t->base.parsed, "fit");
     yk_status st = yk_schema_finish(s);
     if (st)
         return st;
     if (s->numeric + s->categories == 0)
-        return yk_fail(YK_EDATA, "%s: no column is left besides the label%s", t->source->spec,
-                       t->source->ops->parse ? "; if the delimiter is wrong, set it with delimiter=" : "");
+        return yk_fail(YK_EDATA, "%s: no column is left besides the label%s", t->base.spec,
+                       t->base.ops->parse ? "; if the delimiter is wrong, set it with delimiter=" : "");
     if (yk_schema_hashes(s) && !s->features)
         s->features = default_features(t, rows);
     if (yk_schema_hashes(s) && s->features <= s->numeric)
         return yk_fail(YK_EUSAGE, "%s: %llu feature%s not enough: the data has %zu numeric column%s",
-                       t->source->spec, (unsigned long long)s->features, s->features == 1 ? " is" : "s are",
+                       t->base.spec, (unsigned long long)s->features, s->features == 1 ? " is" : "s are",
                        s->numeric, yk_plural(s->numeric));
     if (!yk__fit_needed(s))
         return files ? yk_fail(YK_EUSAGE, "%s: fit is for encode=onehot, encode=dense and scale=standard",
-                               t->source->spec)
+                               t->base.spec)
                      : YK_OK;
-    if (!files && t->source->once)
+    if (!files && t->base.once)
         return yk_fail(YK_EUSAGE,
                        "%s: %s can be read only once: %s for encode=onehot, encode=dense and scale=standard",
-                       t->source->spec, yk_source_once_name(t->source),
-                       t->source->ops->parse ? "add fit=FILES" : "read it into a table first");
-    if (!files && t->source->split == YK_SPLIT_TEST)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: means and one-hot values must be those of the training data: add fit=FILES with the "
-            "training files",
-            t->source->spec);
+                       t->base.spec, yk_source_once_name(&t->base),
+                       t->base.ops->parse ? "add fit=FILES" : "read it into a table first");
+    if (!files && t->base.split == YK_SPLIT_TEST)
+        return yk_fail(YK_EUSAGE,
+                       "%s: means and one-hot values must be those of the training data: add fit=FILES with "
+                       "the training files",
+                       t->base.spec);
     return (st = yk__fit(t)) ? st : yk_schema_finish(s);
 }
 
@@ -398,8 +394,8 @@ static yk_status check_effect(const yk_tabular *t)
 {
     static const char *const keys[] = {"bits", "features"};
     for (size_t i = 0; i < 2 && !yk_schema_hashes(t->schema); i++)
-        if (yk_spec_text(&t->source->parsed, keys[i]))
-            return yk_fail(YK_EUSAGE, "%s: %s has no effect: %s; leave it out", t->source->spec, keys[i],
+        if (yk_spec_text(&t->base.parsed, keys[i]))
+            return yk_fail(YK_EUSAGE, "%s: %s has no effect: %s; leave it out", t->base.spec, keys[i],
                            t->schema->categories ? "categories are not hashed, but encoded by value"
                                                  : "there are no categorical columns");
     return YK_OK;
@@ -407,12 +403,13 @@ static yk_status check_effect(const yk_tabular *t)
 
 yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows)
 {
-    yk_source *source = t->source;
-    yk_status st = t->source->options.schema ? yk__tabular_types(t) : make_schema(t, rows);
+    yk_source *source = &t->base;
+    yk_status st = t->base.options.schema ? yk__tabular_types(t) : make_schema(t, rows);
     const yk_schema *s = t->schema;
     st = st ? st : check_effect(t);
-    if (!st && t->source->options.schema && s->values.n && !(t->seen = calloc(s->ncolumns, sizeof *t->seen)))
-        st = yk_fail_memory(s->ncolumns, "columns");
+    if (!st && t->base.options.schema && s->values.n &&
+        !(t->seen = yk_arena_alloc(&t->base.arena, s->ncolumns, sizeof *t->seen, "columns")))
+        st = YK_ESYSTEM;
     const bool dense = yk_schema_dense(s);
     t->fields = t->fields && !dense;
     source->schema = s;

@@ -3,13 +3,13 @@
  *
  * Opening a format:
  *
- *     st = yk_tabular_init(&t, source);                              // reads the options of YK_TABULAR_KEYS
- *     yk_schema_add(t.own, name, length, "int64");                 // for each column of the file, in order
- *     t.own->header = true;                                        // the columns have names
- *     st = yk_tabular_columns(&t);                                   // what each column is; t.column[i], and t.split_by
- *     st = yk_tabular_finish(&t, rows);                              // numbers the columns; sets dim, classes, ... of the source
+ *     st = yk_tabular_init(t);                                       // reads the options of YK_TABULAR_KEYS
+ *     yk_schema_add(t->own, name, length, "int64", YK_COLUMN_NUMERIC); // for each column of the file, in order
+ *     t->own->header = true;                                        // the columns have names
+ *     st = yk_tabular_columns(t);                                    // what each column is; t->column[i], and t->split_by
+ *     st = yk_tabular_finish(t, rows);                               // numbers the columns; sets dim, classes, ... of the source
  *     ...
- *     yk_tabular_fini(&t);
+ *     yk_tabular_free(source);
  *
  * With options.schema, the schema of a model, columns are matched by name, in any order; more columns are ignored with a note,
  * missing ones are YK_EDATA, and an option that contradicts the schema is YK_EUSAGE. Without a header, columns are matched
@@ -30,7 +30,9 @@
 #define YK_FRAME_KEYS                                                                                        \
     "label weight numeric categorical id ignore encode classes missing scale bits features fields"
 
+/* A source of a tabular format begins with it. */
 typedef struct yk_tabular {
+    yk_source base;
     yk_schema *own;          /* the columns of the file; without a model also their roles and encoding */
     const yk_schema *schema; /* by which rows are encoded: `own`, or that of the model; borrowed */
     const yk_schema_column **column; /* [own->ncolumns] the column of `schema`; NULL: not used */
@@ -41,14 +43,13 @@ typedef struct yk_tabular {
     atomic_uint labels_seen;
     /* [schema->ncolumns] YK_SEEN_KNOWN, YK_SEEN_UNKNOWN: the values that a one-hot column of a model had so far; NULL: no such column */
     atomic_uchar *seen;
-    yk_split_range
-        part; /* with split-by: the rows of this part, by the value of a column; the source then has none */
-    size_t split_by;   /* that column of the file */
-    yk_source *source; /* borrowed, with its spec and options */
+    /* with split-by: the rows of this part, by the value of a column; the source then has none */
+    yk_split_range part;
+    size_t split_by; /* that column of the file */
 } yk_tabular;
 
-yk_status yk_tabular_init(yk_tabular *t, yk_source *source);
-void yk_tabular_fini(yk_tabular *t);
+yk_status yk_tabular_init(yk_tabular *t);
+void yk_tabular_free(yk_source *t); /* yk_source_ops.free */
 
 yk_status yk_tabular_columns(yk_tabular *t);
 
@@ -62,7 +63,7 @@ const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80]);
  * i of the file, in any order; if there are statistics, numbers need not be converted to texts. */
 static inline bool yk_tabular_keeps(const yk_tabular *t)
 {
-    return t->source->ncarry || t->source->options.fit;
+    return t->base.ncarry || t->base.options.fit;
 }
 yk_status yk_tabular_row(const yk_tabular *t, yk_reader *r);
 yk_status yk_tabular_text(const yk_tabular *t, yk_reader *r, size_t i, const char *text, size_t n);
@@ -74,8 +75,8 @@ const char *yk__tabular_list(const yk_schema *s, char list[400]); /* yk_text_ite
 /* One of the types is a date or a timestamp, and the other means something else. */
 bool yk__time_differs(const char *type, const char *other);
 yk_status yk__tabular_types(const yk_tabular *t); /* after the types of the columns are known */
-yk_status
-yk__tabular_unique(const yk_tabular *t); /* two columns that a model would use have different names */
+/* two columns that a model would use have different names */
+yk_status yk__tabular_unique(const yk_tabular *t);
 bool yk__fit_needed(const yk_schema *s);
 yk_status yk__fit(yk_tabular *t);
 void yk__fit_row(yk_fit *f);

@@ -53,10 +53,10 @@ static yk_status add_value(yk_fit *f, const yk_schema_column *c, const char *tex
                        "%s: a value of the categorical column '%s' has a zero byte; use encode=hash", f->spec,
                        c->name);
     if ((f->bytes += n + 8) > MAX_BYTES)
-        return yk_fail(YK_EDATA,
-                       "%s: the categorical columns have too many distinct values (%zu, column '%s'); use "
-                       "encode=hash",
-                       f->spec, f->seen.n, c->name);
+        return yk_fail(
+            YK_EDATA,
+            "%s: the categorical columns have too many distinct values (%zu, column '%s'); use encode=hash",
+            f->spec, f->seen.n, c->name);
     return yk__names_add(&f->schema->column[c - f->schema->column].values, text, n);
 }
 
@@ -134,17 +134,17 @@ yk_status yk__fit(yk_tabular *t)
 {
     yk_schema *s = t->own;
     const bool listed = s->categories && s->encode != YK_ENCODE_HASH;
-    yk_fit f = {.schema = s, .spec = t->source->spec, .numbers = calloc(s->ncolumns, sizeof *f.numbers)};
+    yk_fit f = {.schema = s, .spec = t->base.spec, .numbers = calloc(s->ncolumns, sizeof *f.numbers)};
     if (!f.numbers)
         return yk_fail_memory(s->ncolumns * sizeof *f.numbers, "statistics of columns");
     s->features += !s->features; /* dense rows of values that are not known yet have a column */
-    yk_status st = read_data(&f, t->source);
+    yk_status st = read_data(&f, &t->base);
     yk_progress_end();
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk_moments *m = &f.numbers[i];
         s->column[i].mean = m->mean;
-        s->column[i].deviation =
-            m->n > 0.0 ? sqrt(m->squares / m->n) : 0.0; /* of all rows, not of a sample */
+        /* of all rows, not of a sample */
+        s->column[i].deviation = m->n > 0.0 ? sqrt(m->squares / m->n) : 0.0;
     }
     if (!st && listed && !f.seen.n)
         st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", f.spec);

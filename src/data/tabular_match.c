@@ -27,32 +27,18 @@ static const yk_schema_column **sort_columns(const yk_schema *s)
     return by;
 }
 
-static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
-{
-    char list[400];
-    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s); the columns are: %s",
-                   t->source->spec, c->name, yk_column_role_name[c->role], yk__tabular_list(t->own, list));
-}
-
 /* Predictions need neither labels nor weights. */
 static bool is_needed(const yk_tabular *t, const yk_schema_column *c)
 {
-    const bool scored = !t->source->options.unlabeled;
+    const bool scored = !t->base.options.unlabeled;
     return yk_is_feature(c) || (c->role == YK_COLUMN_LABEL && scored) ||
            (c->role == YK_COLUMN_WEIGHT && scored && !t->weights);
-}
-
-static void note_extra(const yk_tabular *t, size_t extra, const char *list)
-{
-    if (list)
-        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->source->spec, extra,
-                extra == 1 ? " is" : "s are", list);
 }
 
 /* Both lists of columns are sorted: goes through them in parallel. */
 static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
 {
-    const yk_schema *m = t->source->options.schema, *s = t->own;
+    const yk_schema *m = t->base.options.schema, *s = t->own;
     yk_text list = {0};
     size_t f = 0, extra = 0;
     yk_status st = YK_OK;
@@ -64,7 +50,7 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
             if (twice)
                 st = yk_fail(YK_EDATA,
                              "%s: column %zu is a second column named '%s', but the model has only one",
-                             t->source->spec, (size_t)(file[f] - s->column) + 1, file[f]->name);
+                             t->base.spec, (size_t)(file[f] - s->column) + 1, file[f]->name);
             if (yk_text_item(&list))
                 yk_text_print(&list, "%.40s", file[f]->name);
             extra++;
@@ -75,17 +61,21 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         if (found)
             t->column[file[f++] - s->column] = want;
         else if (is_needed(t, want))
-            st = fail_missing(t, want);
+            st = yk_fail(YK_EDATA,
+                         "%s: the column '%s' is missing; the model needs it (%s); the columns are: %s",
+                         t->base.spec, want->name, yk_column_role_name[want->role],
+                         yk__tabular_list(s, (char[400]){0}));
     }
-    if (!st)
-        note_extra(t, extra, list.s);
+    if (!st && list.s)
+        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->base.spec, extra,
+                extra == 1 ? " is" : "s are", list.s);
     yk_text_fini(&list);
     return st;
 }
 
 static yk_status match_names(yk_tabular *t)
 {
-    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->source->options.schema);
+    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->base.options.schema);
     yk_status st = file && model ? match_sorted(t, file, model) : yk_fail_memory(t->own->ncolumns, "columns");
     free(file);
     free(model);
@@ -102,11 +92,10 @@ yk_status yk__tabular_unique(const yk_tabular *t)
             continue;
         const size_t second = (size_t)(by[i] - s->column) + 1;
         if (before && !strcmp(before->name, by[i]->name))
-            st = yk_fail(
-                YK_EUSAGE,
-                "%s: columns %zu and %zu are both named '%s', and a model finds columns by name: rename "
-                "one, or add ignore=%zu to the spec",
-                t->source->spec, (size_t)(before - s->column) + 1, second, by[i]->name, second);
+            st = yk_fail(YK_EUSAGE,
+                         "%s: columns %zu and %zu are both named '%s', and a model finds columns by name: "
+                         "rename one, or add ignore=%zu to the spec",
+                         t->base.spec, (size_t)(before - s->column) + 1, second, by[i]->name, second);
         before = by[i];
     }
     free(by);
@@ -116,26 +105,24 @@ yk_status yk__tabular_unique(const yk_tabular *t)
 /* Without names. If the label may be missing, the data may have one column less. */
 static yk_status match_positions(yk_tabular *t)
 {
-    const yk_schema *m = t->source->options.schema, *s = t->own;
+    const yk_schema *m = t->base.options.schema, *s = t->own;
     const yk_schema_column *label = yk_schema_first(m, YK_COLUMN_LABEL);
-    const bool shorter = label && t->source->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
+    const bool shorter = label && t->base.options.unlabeled && s->ncolumns + 1 == m->ncolumns;
     if (s->ncolumns != m->ncolumns && !shorter)
-        return yk_fail(
-            YK_EDATA,
-            "%s: %zu column%s, but the model was trained on %zu; columns without names are matched by "
-            "position",
-            t->source->spec, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
-    if (s->header != m->header && !strstr(t->source->ops->options, "header"))
-        return yk_fail(
-            YK_EDATA,
-            "%s: the columns have names, but the model was trained on data without a header: train it on "
-            "data that has a header",
-            t->source->spec);
-    if (s->header != m->header && !yk_spec_text(&t->source->parsed, "header"))
+        return yk_fail(YK_EDATA,
+                       "%s: %zu column%s, but the model was trained on %zu; columns without names are "
+                       "matched by position",
+                       t->base.spec, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
+    if (s->header != m->header && !strstr(t->base.ops->options, "header"))
+        return yk_fail(YK_EDATA,
+                       "%s: the columns have names, but the model was trained on data without a header: "
+                       "train it on data that has a header",
+                       t->base.spec);
+    if (s->header != m->header && !yk_spec_text(&t->base.parsed, "header"))
         return yk_fail(YK_EDATA,
                        "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
                        "the columns by position, or ?header=%d if the first line is %s",
-                       t->source->spec, s->header ? "a" : "no", m->header ? "one" : "none", s->header,
+                       t->base.spec, s->header ? "a" : "no", m->header ? "one" : "none", s->header,
                        !s->header, s->header ? "a row" : "a header");
     for (size_t i = 0, k = 0; i < s->ncolumns; i++, k++) {
         k += shorter && &m->column[k] == label;
@@ -165,17 +152,16 @@ static yk_status compare_type(const yk_tabular *t, size_t i, const char *name, b
         return yk_fail(YK_EDATA,
                        "%s: %s has the type %s here, but %s in the training data, and their numbers mean "
                        "different things: convert the column",
-                       t->source->spec, name, type, c->type);
-    yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are "
-            "%s since 1970",
-            t->source->spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
+                       t->base.spec, name, type, c->type);
+    yk_warn("%s: %s has the type %s here, but %s in the training data: %s given as numbers are %s since 1970",
+            t->base.spec, name, type, c->type, here == 'd' || there == 'd' ? "dates" : "times",
             here == 'd' || there == 'd' ? "days" : "seconds");
     return YK_OK;
 }
 
 yk_status yk__tabular_types(const yk_tabular *t)
 {
-    const bool guessed = !strcmp(t->source->ops->name, "csv");
+    const bool guessed = !strcmp(t->base.ops->name, "csv");
     yk_text list = {0};
     yk_status st = YK_OK;
     for (size_t i = 0; i < t->own->ncolumns && !st; i++) {
@@ -188,10 +174,9 @@ yk_status yk__tabular_types(const yk_tabular *t)
             yk_text_add(&list, name);
     }
     if (list.s && !st)
-        yk_warn(
-            "%s: categorical columns have numbers or booleans here, but strings in the training data: values "
-            "are equal only if they are written the same way (7 is not 07, true is not True): %s",
-            t->source->spec, list.s);
+        yk_warn("%s: categorical columns have numbers or booleans here, but strings in the training data: "
+                "values are equal only if they are written the same way (7 is not 07, true is not True): %s",
+                t->base.spec, list.s);
     yk_text_fini(&list);
     return st;
 }
@@ -202,14 +187,14 @@ static yk_status fail_differs(const yk_tabular *t, const char *name, const char 
                               const char *model)
 {
     return yk_fail(YK_EUSAGE, "%s: %s: %s is %s here, but %s in the model: leave out this option",
-                   t->source->spec, name, key, here, model);
+                   t->base.spec, name, key, here, model);
 }
 
 /* Roles that options give to columns: those in a list, or those that are in none. */
 static yk_status compare_roles(const yk_tabular *t, bool listed)
 {
     const bool others =
-        yk_spec_text(&t->source->parsed, "numeric") && !yk_spec_text(&t->source->parsed, "categorical");
+        yk_spec_text(&t->base.parsed, "numeric") && !yk_spec_text(&t->base.parsed, "categorical");
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *own = &t->own->column[i], *c = t->column[i];
         const yk_column_role here = listed ? own->role : YK_COLUMN_CATEGORICAL;
@@ -236,7 +221,7 @@ static char *join(const yk__names *names)
 static yk_status compare_options(const yk_tabular *t)
 {
     const yk_schema *m = t->schema, *s = t->own;
-    const yk_spec *spec = &t->source->parsed;
+    const yk_spec *spec = &t->base.parsed;
     const yk_schema_column *number = yk_schema_first(m, YK_COLUMN_NUMERIC),
                            *category = yk_schema_first(m, YK_COLUMN_CATEGORICAL),
                            *label = yk_schema_first(m, YK_COLUMN_LABEL);
@@ -279,16 +264,16 @@ yk_status yk__tabular_match(yk_tabular *t)
         return st;
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *c = t->column[i];
-        const bool label = c && c->role == YK_COLUMN_LABEL && !t->source->options.unlabeled;
-        const bool weight = c && c->role == YK_COLUMN_WEIGHT && !t->source->options.unlabeled;
-        const bool counts = c && yk_is_feature(c) &&
-                            !(t->source->options.fit && c->role == YK_COLUMN_CATEGORICAL &&
-                              t->schema->encode == YK_ENCODE_HASH);
+        const bool label = c && c->role == YK_COLUMN_LABEL && !t->base.options.unlabeled;
+        const bool weight = c && c->role == YK_COLUMN_WEIGHT && !t->base.options.unlabeled;
+        const bool counts =
+            c && yk_is_feature(c) &&
+            !(t->base.options.fit && c->role == YK_COLUMN_CATEGORICAL && t->schema->encode == YK_ENCODE_HASH);
         if (!label && !weight && !counts)
             t->column[i] = NULL;
     }
-    if (yk_spec_text(&t->source->parsed, "fit"))
+    if (yk_spec_text(&t->base.parsed, "fit"))
         yk_note("%s: fit is not needed: the model has the means and values of its training data",
-                t->source->spec);
+                t->base.spec);
     return YK_OK;
 }

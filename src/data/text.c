@@ -10,15 +10,11 @@ yk_status yk__text_reader_open(yk_reader *reader)
     const yk_file_block *b = &reader->source->files.block[reader->block];
     size_t length;
     uint64_t lines;
-    r->base.range = b;
     r->end = b->end;
     r->before = b->begin ? UINT64_MAX : 0;
     /* One byte before: it shows whether a line begins at `begin`. */
-    yk_status st = yk_input_open(b->path, b->begin ? b->begin - 1 : 0, &r->base.in);
-    if (st || (st = yk_files_unchanged(&reader->source->files, b->file, r->base.in)))
-        return st;
-    r->base.in->expected = b->end;
-    return b->begin ? yk_input_line(r->base.in, false, &r->line, &length, &lines) : YK_OK;
+    const yk_status st = yk__file_reader_open(reader, b->begin > 0);
+    return !st && b->begin ? yk_input_line(r->base.in, false, &r->line, &length, &lines) : st;
 }
 
 /* The number of the current line; UINT64_MAX if it takes too long to count or is not needed. A block in the middle of a file has no line

@@ -40,8 +40,8 @@ static inline size_t yk__bom(const void *text, size_t n)
 yk_status yk__text_open(yk_source *s); /* finds the files */
 yk_status yk__text_reader_open(yk_reader *r);
 yk_next yk__text_next;
-yk_status yk__text_count(yk_reader *r,
-                         uint64_t *out); /* of its rows, if none is bad; the reader is used up */
+/* of its rows, if none is bad; the reader is used up */
+yk_status yk__text_count(yk_reader *r, uint64_t *out);
 /* The next line of the block that is a row, without a byte-order mark; *line_out is NULL at the end of the block. */
 yk_status yk__text_line(yk_text_reader *r, const char **line_out, size_t *length_out);
 
@@ -60,6 +60,9 @@ bool yk__labels_agree(atomic_uint *seen, int32_t label);
 /* Reports the current line as bad, at `at`; returns the result of yk_source_bad(). */
 yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ...)
     __attribute__((format(printf, 3, 4), cold));
+
+/* The same for a function of a parser, which returns NULL or false; the status of the line is in r->status. */
+#define YK__TEXT_BAD(...) (yk__text_bad(__VA_ARGS__), NULL)
 
 /* Text for messages: about 40 bytes; control characters and invalid UTF-8 as '?'. A token ends at white space. */
 const char *yk__text_show(const char *text, size_t n, char out[48]) __attribute__((cold));

@@ -218,7 +218,7 @@ static yk_status tfr_reader_open(yk_reader *reader)
 {
     tfr_reader *r = (tfr_reader *)reader;
     bool found = true;
-    yk_status st = yk__file_reader_open(reader);
+    yk_status st = yk__file_reader_open(reader, 0);
     if (!st && ((const tfr_source *)reader->source)->images)
         st = yk_image_decoder_create(&r->decoder);
     if (!st && r->base.range->begin > 0)
@@ -297,11 +297,10 @@ static yk_status open_images(tfr_source *s)
         ((!images || !s->form.height) && (st = probe(s, &s->images))))
         return st;
     if (!s->images && images)
-        return yk_fail(
-            YK_EDATA,
-            "%s: none of the first %d records has a valid image in 'image/encoded', so the size is "
-            "not known: add size=224",
-            s->base.files.path[0], PROBED);
+        return yk_fail(YK_EDATA,
+                       "%s: none of the first %d records has a valid image in 'image/encoded', so the size "
+                       "is not known: add size=224",
+                       s->base.files.path[0], PROBED);
     if (!s->images)
         return YK_OK;
     yk__image_set_shape(&s->base, &s->form);
@@ -355,7 +354,7 @@ static yk_status tfr_open(yk_source *source)
     const uint64_t block = yk_spec_u64(spec, "block", YK_BLOCK_BYTES, 1, UINT64_MAX);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
     const bool fields = yk__spec_positions(source);
-    source->fields = fields ? yk__spec_nfields(source) : 1;
+    source->fields = fields ? (uint32_t)yk_spec_u64(spec, "nfields", 0, 1, YK__MAX_FIELDS) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
     if (st || (st = name_features(s, spec, fields && !source->by_position)) ||
         (st = yk__file_blocks(source, block)))

@@ -91,8 +91,7 @@ typedef struct {
     uint64_t first_class; /* 0 or 1 */
     bool fields;
     bool ignore_weights;
-    yk__names namespaces; /* none: any */
-    atomic_uint seen;     /* kinds of labels that any reader has seen */
+    atomic_uint seen; /* kinds of labels that any reader has seen */
 } vw;
 
 /* A feature: the upper half of a word is that of its hash (little endian), so that words are in the order of indices. */
@@ -195,26 +194,22 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
         double v;
         const bool number = yk_decimal_before(p, after, &v) == after && p != after;
         if (i == 0 && number && after == bar)
-            return yk__text_bad(
-                       r, p,
-                       "a number that touches the '|' is a tag: put an apostrophe before it, or a blank "
-                       "after it if it is the importance weight"),
-                   false;
+            return YK__TEXT_BAD(r, p,
+                                "a number that touches the '|' is a tag: put an apostrophe before it, or a "
+                                "blank after it if it is the importance weight");
         if (after == bar || (*p == '\'' && skip_blanks(after, bar) == bar)) /* no more words, or a tag */
             return true;
         yk__text_show(p, (size_t)(after - p), token);
         if (i > 1 || !number)
-            return yk__text_bad(r, p, "'%s' is neither a number nor a tag; tags begin with an apostrophe",
-                                token),
-                   false;
+            return YK__TEXT_BAD(r, p, "'%s' is neither a number nor a tag; tags begin with an apostrophe",
+                                token);
         if (i == 0 && !(v >= 0.0 && isfinite((float)v)))
-            return yk__text_bad(r, p, "the importance weight %s is negative", token), false;
+            return YK__TEXT_BAD(r, p, "the importance weight %s is negative", token);
         if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.source->options.unlabeled)
-            return yk__text_bad(r, p,
+            return YK__TEXT_BAD(r, p,
                                 "the initial prediction is %s, but only 0 is supported; remove it, or add "
                                 "?weights=ignore",
-                                token),
-                   false;
+                                token);
         if (i == 0 && !s->ignore_weights)
             *weight_out = (float)v;
         p = after;
@@ -237,10 +232,8 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, yk__l
         return bad_label(r, p, bar), false;
     const int32_t label = numbers ? 0 : (int32_t)v;
     if (!numbers && !yk__labels_agree(&s->seen, label))
-        return yk__text_bad(r, p,
-                            "the label %d does not match earlier labels: -1 can only be combined with +1",
-                            label),
-               false;
+        return YK__TEXT_BAD(
+            r, p, "the label %d does not match earlier labels: -1 can only be combined with +1", label);
     out->label = label < 0 || numbers ? 0 : label - (int32_t)s->first_class;
     after = skip_blanks(after, bar);
     return after == bar || parse_weights(r, after, bar, 0, &out->weight);
@@ -293,20 +286,18 @@ static bool check_text(yk_text_reader *r, const char *name, const char *p, const
 static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n_weight, space *out)
 {
     const vw *s = (const vw *)r->base.source;
-    const bool listed = s->namespaces.n;
+    const bool listed = s->base.names.n;
     const size_t field = !listed ? 0
-                         : n     ? yk__words_find(&s->namespaces, p, n)
-                                 : yk__words_find(&s->namespaces, "default", 7);
+                         : n     ? yk__words_find(&s->base.names, p, n)
+                                 : yk__words_find(&s->base.names, "default", 7);
     char token[48];
     double v = 1.0;
-    if (listed && field == s->namespaces.n)
-        return yk__text_bad(r, p, "the namespace '%s' is not listed in ?namespaces=",
-                            n ? yk__text_show(p, n, token) : "default"),
-               false;
+    if (listed && field == s->base.names.n)
+        return YK__TEXT_BAD(r, p, "the namespace '%s' is not listed in ?namespaces=",
+                            n ? yk__text_show(p, n, token) : "default");
     if (n_weight != SIZE_MAX && (!parse_value(p + n + 1, n_weight, &v) || !isfinite((float)v)))
-        return yk__text_bad(r, p + n + 1, "the weight of the namespace '%s' is not a number",
-                            yk__text_show(p, n, token)),
-               false;
+        return YK__TEXT_BAD(r, p + n + 1, "the weight of the namespace '%s' is not a number",
+                            yk__text_show(p, n, token));
     *out = (space){p, n, hash_name(0, p, n), (float)v, (uint16_t)field};
     return true;
 }
@@ -467,30 +458,25 @@ static yk_status vw_open(yk_source *source)
     s->ignore_weights = yk_spec_choice(spec, "weights", "ignore", -1) == 0;
     const bool one = yk_spec_choice(spec, "fields", "one", -1) == 0;
     yk_status st =
-        spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "namespaces"), true, &s->namespaces);
+        spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "namespaces"), true, &source->names);
     if (st)
         return st;
     if (source->options.carry && !source->options.inspects && strcmp(source->options.carry, "tag"))
         return yk_fail(YK_EUSAGE, "%s: no column '%s'; the only column of vw data is 'tag'", spec->text,
                        source->options.carry);
-    if (s->namespaces.n > UINT16_MAX)
+    if (s->base.names.n > UINT16_MAX)
         return yk_fail(YK_EUSAGE, "%s: more than %d namespaces", spec->text, UINT16_MAX);
-    if (!one && !s->namespaces.n && source->options.fields == YK_FIELDS_ALL)
+    if (!one && !s->base.names.n && source->options.fields == YK_FIELDS_ALL)
         return yk_fail(YK_EUSAGE,
                        "%s: the model needs fields, which are the namespaces: list them, as in "
                        "?namespaces=user,ad, or add ?fields=one",
                        spec->text);
-    s->fields = !one && s->namespaces.n && source->options.fields != YK_FIELDS_NONE;
-    source->fields = s->fields ? (uint32_t)s->namespaces.n : 1;
+    s->fields = !one && s->base.names.n && source->options.fields != YK_FIELDS_NONE;
+    source->fields = s->fields ? (uint32_t)s->base.names.n : 1;
     source->ncarry = source->options.carry != NULL;
     source->dim = (size_t)s->features;
     source->hashed_into = s->features;
     return yk__text_open(source);
-}
-
-static void vw_free(yk_source *source)
-{
-    yk__names_fini(&((vw *)source)->namespaces);
 }
 
 static void vw_reader_close(yk_reader *reader)
@@ -509,7 +495,6 @@ const yk_source_ops yk__vw_source = {
     .source_size = sizeof(vw),
     .reader_size = sizeof(vw_reader),
     .open = vw_open,
-    .free = vw_free,
     .reader_close = vw_reader_close,
     .parse = parse_line,
     .is_row = is_row,

@@ -12,31 +12,31 @@ static const struct {
     const char *format;
     yk_arrow_type type;
 } known[] = {
-    {"n", {"null", NULL, 'n', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"b", {"bool", NULL, 'b', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"c", {"int8", NULL, 'c', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"C", {"uint8", NULL, 'C', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"s", {"int16", NULL, 's', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"S", {"uint16", NULL, 'S', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"i", {"int32", NULL, 'i', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"I", {"uint32", NULL, 'I', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"l", {"int64", NULL, 'l', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"L", {"uint64", NULL, 'L', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"e", {"float16", NULL, 'e', 0, YK_PARQUET_REAL, 0, 1}},
-    {"f", {"float32", NULL, 'f', 0, YK_PARQUET_REAL, 0, 1}},
-    {"g", {"float64", NULL, 'g', 0, YK_PARQUET_REAL, 0, 1}},
-    {"u", {"string", NULL, 'u', 0, YK_PARQUET_TEXT, 0, 1}},
-    {"U", {"string", NULL, 'U', 0, YK_PARQUET_TEXT, 0, 1}},
-    {"vu", {"string", NULL, 'v', 0, YK_PARQUET_TEXT, 0, 1}},
-    {"z", {"binary", NULL, 'u', 0, YK_PARQUET_TEXT, 0, 1}},
-    {"Z", {"binary", NULL, 'U', 0, YK_PARQUET_TEXT, 0, 1}},
-    {"vz", {"binary", NULL, 'v', 0, YK_PARQUET_TEXT, 0, 1}},
-    {"tdD", {"date", NULL, 'i', 0, YK_PARQUET_INTEGER, 0, 1}},
-    {"tdm", {"date", NULL, 'l', 0, YK_PARQUET_INTEGER, 0, 86400000}},
-    {"tss:", {"timestamp[s]", NULL, 'l', 0, YK_PARQUET_REAL, 1, 1}},
-    {"tsm:", {"timestamp[ms]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-3, 1}},
-    {"tsu:", {"timestamp[us]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-6, 1}},
-    {"tsn:", {"timestamp[ns]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-9, 1}},
+    {"n", {"null", NULL, 'n', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"b", {"bool", NULL, 'b', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_BOOLEAN}},
+    {"c", {"int8", NULL, 'c', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"C", {"uint8", NULL, 'C', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"s", {"int16", NULL, 's', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"S", {"uint16", NULL, 'S', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"i", {"int32", NULL, 'i', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"I", {"uint32", NULL, 'I', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"l", {"int64", NULL, 'l', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_NUMBER}},
+    {"L", {"uint64", NULL, 'L', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_UNSIGNED}},
+    {"e", {"float16", NULL, 'e', 0, YK_PARQUET_REAL, 0, 1, YK_PARQUET_HALF}},
+    {"f", {"float32", NULL, 'f', 0, YK_PARQUET_REAL, 0, 1, YK_PARQUET_FLOAT}},
+    {"g", {"float64", NULL, 'g', 0, YK_PARQUET_REAL, 0, 1, YK_PARQUET_NUMBER}},
+    {"u", {"string", NULL, 'u', 0, YK_PARQUET_TEXT, 0, 1, YK_PARQUET_NUMBER}},
+    {"U", {"string", NULL, 'U', 0, YK_PARQUET_TEXT, 0, 1, YK_PARQUET_NUMBER}},
+    {"vu", {"string", NULL, 'v', 0, YK_PARQUET_TEXT, 0, 1, YK_PARQUET_NUMBER}},
+    {"z", {"binary", NULL, 'u', 0, YK_PARQUET_TEXT, 0, 1, YK_PARQUET_NUMBER}},
+    {"Z", {"binary", NULL, 'U', 0, YK_PARQUET_TEXT, 0, 1, YK_PARQUET_NUMBER}},
+    {"vz", {"binary", NULL, 'v', 0, YK_PARQUET_TEXT, 0, 1, YK_PARQUET_NUMBER}},
+    {"tdD", {"date", NULL, 'i', 0, YK_PARQUET_INTEGER, 0, 1, YK_PARQUET_DATE}},
+    {"tdm", {"date", NULL, 'l', 0, YK_PARQUET_INTEGER, 0, 86400000, YK_PARQUET_DATE}},
+    {"tss:", {"timestamp[s]", NULL, 'l', 0, YK_PARQUET_REAL, 1, 1, YK_PARQUET_TIME}},
+    {"tsm:", {"timestamp[ms]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-3, 1, YK_PARQUET_TIME}},
+    {"tsu:", {"timestamp[us]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-6, 1, YK_PARQUET_TIME}},
+    {"tsn:", {"timestamp[ns]", NULL, 'l', 0, YK_PARQUET_REAL, 1e-9, 1, YK_PARQUET_TIME}},
 };
 
 /* NULL: not supported. */
@@ -48,17 +48,6 @@ static const yk_arrow_type *find_type(const char *format)
             return &known[i].type;
     }
     return NULL;
-}
-
-static yk_parquet_form form_of(const yk_arrow_type *t)
-{
-    return t->letter == 'L'           ? YK_PARQUET_UNSIGNED
-           : t->letter == 'b'         ? YK_PARQUET_BOOLEAN
-           : t->letter == 'e'         ? YK_PARQUET_HALF
-           : t->letter == 'f'         ? YK_PARQUET_FLOAT
-           : t->unit > 0.0            ? YK_PARQUET_TIME
-           : !strcmp(t->name, "date") ? YK_PARQUET_DATE
-                                      : YK_PARQUET_NUMBER;
 }
 
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
@@ -75,7 +64,6 @@ yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
     if (!t || (s->dictionary && (!index || !strchr("cCsSiIlL", index->letter) || values->dictionary)))
         return (yk_arrow_type){.name = "", .refused = refused[i][1]};
     yk_arrow_type out = *t;
-    out.form = form_of(t);
     out.is_text = index || t->kind == YK_PARQUET_TEXT;
     if (index) {
         out.name = "dictionary";
@@ -273,10 +261,10 @@ static yk_status decode_indices(yk_arrow_values *v, size_t first, size_t n)
     for (size_t i = 0; i < n; i++) {
         const bool valid = !v->out.valid || v->valid[i];
         if (valid && at[i] >= v->entries)
-            return yk_fail(YK_EDATA,
-                           "frame: column '%s': an index into its dictionary is %lld, but the dictionary has "
-                           "%zu values",
-                           v->name, (long long)at[i], v->entries);
+            return yk_fail(
+                YK_EDATA,
+                "frame: column '%s': an index into its dictionary is %lld, but the dictionary has %zu values",
+                v->name, (long long)at[i], v->entries);
         v->code[i] = v->direct ? (uint32_t)i : valid ? (uint32_t)at[i] : 0;
         if (v->direct)
             v->text[v->entries + i] = valid ? v->text[at[i]] : (yk_parquet_text){"", 0};

@@ -56,13 +56,13 @@ struct ArrowArrayStream {
 typedef struct {
     const char *name;    /* "int64", "timestamp[us]", "dictionary" */
     const char *refused; /* the name of a type that is not supported; NULL: it can be read */
-    char letter,
-        index; /* how values are stored, as in Arrow's format strings; index: into a dictionary, else 0 */
+    /* how values are stored, as in Arrow's format strings; index: into a dictionary, else 0 */
+    char letter, index;
     yk_parquet_kind kind; /* of its values; with a dictionary, of those of the dictionary */
     double unit;          /* timestamps: seconds; else 0 */
     int64_t divisor;      /* date64: milliseconds per day; else 1 */
-    bool is_text;         /* texts or a dictionary */
     yk_parquet_form form; /* of its values, as `kind` */
+    bool is_text;         /* texts or a dictionary */
 } yk_arrow_type;
 
 yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s);

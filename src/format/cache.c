@@ -106,10 +106,10 @@ static yk_status check_header(const char *path, const void *map, uint64_t file_s
     if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
         return yk_fail_at(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
     if (h->version < 1 || h->version > 5)
-        return yk_fail_at(path, offsetof(yk_cache_header, version),
-                          "version %u of the cache, but only versions 1 to 5 can be read; convert the data "
-                          "again",
-                          h->version);
+        return yk_fail_at(
+            path, offsetof(yk_cache_header, version),
+            "version %u of the cache, but only versions 1 to 5 can be read; convert the data again",
+            h->version);
     if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)) ||
         (h->version >= 5 && h->more_crc != yk_crc32c(&h->weight, 2 * sizeof h->weight)))
         return yk_fail_at(path, offsetof(yk_cache_header, crc),
@@ -119,12 +119,12 @@ static yk_status check_header(const char *path, const void *map, uint64_t file_s
                           "the file has %llu bytes, but its header says %llu: it was truncated or extended",
                           (unsigned long long)file_size, (unsigned long long)h->file_size);
     if (!is_plausible(h))
-        return yk_fail_at(
-            path, offsetof(yk_cache_header, kind),
-            "the header is invalid: kind %u, %llu rows of %llu columns, %llu entries, %u classes, "
-            "%u fields, images of %ux%u pixels and %u channels, scale %g",
-            h->kind, (unsigned long long)h->n, (unsigned long long)h->dim, (unsigned long long)h->entries,
-            h->classes, h->fields, h->height, h->width, h->channels, (double)h->scale);
+        return yk_fail_at(path, offsetof(yk_cache_header, kind),
+                          "the header is invalid: kind %u, %llu rows of %llu columns, %llu entries, %u "
+                          "classes, %u fields, images of %ux%u pixels and %u channels, scale %g",
+                          h->kind, (unsigned long long)h->n, (unsigned long long)h->dim,
+                          (unsigned long long)h->entries, h->classes, h->fields, h->height, h->width,
+                          h->channels, (double)h->scale);
     const size_t size = header_size(h);
     s->arrays = h->version == 2 || h->fields ? 1u << YK_ROWS_FIELD : 0;
     for (int i = 0; i < ARRAYS && arrays[i].entry < size; i++)

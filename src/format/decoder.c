@@ -31,10 +31,7 @@ yk__coding yk__coding_of(const uint8_t *p, size_t n)
     if (begins(p, n, "\x28\xb5\x2f\xfd", 4) ||
         (n >= 4 && (p[0] & 0xf0) == 0x50 && !memcmp(p + 1, "\x2a\x4d\x18", 3))) /* a skippable frame */
         return YK__ZSTD;
-    if (begins(p, n,
-               "\xfd"
-               "7zXZ\0",
-               6))
+    if (begins(p, n, "\3757zXZ\0", 6))
         return YK__XZ;
     if (n >= 10 && begins(p, n, "BZh", 3) && !memcmp(p + 4, "1AY&SY", 6))
         return YK__BZIP2;

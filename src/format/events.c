@@ -21,21 +21,16 @@ struct yk_events {
 
 /* ---- protobuf: a field is a varint (number << 3 | type), then its value */
 
-static void put(yk_events *e, const void *data, size_t size)
-{
-    yk_text_put(&e->message, data, size);
-}
-
 static void put_varint(yk_events *e, uint64_t value)
 {
     uint8_t code[10];
-    put(e, code, (size_t)(yk__wire_put_varint(code, value) - code));
+    yk_text_put(&e->message, code, (size_t)(yk__wire_put_varint(code, value) - code));
 }
 
 static void put_bytes(yk_events *e, const void *data, size_t size)
 {
     put_varint(e, size);
-    put(e, data, size);
+    yk_text_put(&e->message, data, size);
 }
 
 /* The length of a nested message is stored before it, but is known only after it. */
@@ -44,7 +39,7 @@ static void close_message(yk_events *e)
     uint8_t code[10];
     const size_t begin = e->begin[--e->depth], length = e->message.n - begin;
     const size_t n = (size_t)(yk__wire_put_varint(code, length) - code);
-    put(e, code, n); /* grows the buffer */
+    yk_text_put(&e->message, code, n); /* grows the buffer */
     if (e->message.status)
         return;
     char *at = e->message.s + begin;
@@ -75,7 +70,8 @@ static void put_fields(yk_events *e, const char *pattern, ...)
         } else if (*p == 'd' || *p == 'f') {
             const double value = va_arg(args, double);
             const float small = (float)value;
-            put(e, *p == 'd' ? (const void *)&value : &small, *p == 'd' ? sizeof value : sizeof small);
+            yk_text_put(&e->message, *p == 'd' ? (const void *)&value : &small,
+                        *p == 'd' ? sizeof value : sizeof small);
         } else if (*p == 's') {
             const char *text = va_arg(args, const char *);
             put_bytes(e, text, strlen(text));

@@ -236,7 +236,7 @@ size_t yk_feature_count(const yk_feature *f)
     return count;
 }
 
-yk_status yk_feature_check(const yk_feature *f, yk_feature_kind kind)
+static yk_status check_feature(const yk_feature *f, yk_feature_kind kind)
 {
     static const char *const kinds[] = {"", "bytes", "float", "int64"};
     if (!f->kind)
@@ -249,7 +249,7 @@ yk_status yk_feature_check(const yk_feature *f, yk_feature_kind kind)
 yk_status yk_feature_one(const yk_feature *f, yk_feature_kind kind, int64_t *number_out)
 {
     size_t count = yk_feature_count(f);
-    yk_status st = yk_feature_check(f, kind);
+    yk_status st = check_feature(f, kind);
     if (!st && kind == YK_FEATURE_INTS && !scan_ints(f, &count, number_out))
         st = malformed();
     return st || count == 1 ? st
@@ -361,12 +361,11 @@ yk_status yk_example_row(const yk_feature f[YK_EXAMPLE_FEATURES], yk_key_space k
     yk_status st = YK_OK;
     if (f[YK_EXAMPLE_LABEL].kind || !rules->unlabeled)
         st = read_label(&f[YK_EXAMPLE_LABEL], &label);
-    if (st || (st = yk_feature_check(index, YK_FEATURE_INTS)))
+    if (st || (st = check_feature(index, YK_FEATURE_INTS)))
         return st;
     const size_t max = yk_feature_count(value->kind ? value : index);
-    if (((value->kind || (rules->value_needed && max)) &&
-         (st = yk_feature_check(value, YK_FEATURE_FLOATS))) ||
-        ((field->kind || rules->field_needed) && (st = yk_feature_check(field, YK_FEATURE_INTS))))
+    if (((value->kind || (rules->value_needed && max)) && (st = check_feature(value, YK_FEATURE_FLOATS))) ||
+        ((field->kind || rules->field_needed) && (st = check_feature(field, YK_FEATURE_INTS))))
         return st;
     uint32_t *to_index;
     float *to_value;
@@ -380,4 +379,62 @@ yk_status yk_example_row(const yk_feature f[YK_EXAMPLE_FEATURES], yk_key_space k
          (st = read_field(field, rules->nfields ? rules->nfields : UINT16_MAX + 1, to_field, max))))
         return st;
     return yk_rows_commit(rows, max, label);
+}
+
+/* ---- the encoder: writes the canonical form, in the order index, field, value, label */
+
+/* Messages are written backwards, so that the length of a field is known when its tag is written. These functions return where
+ * the message begins so far. */
+
+static uint8_t *put_varint(uint8_t *p, uint64_t v)
+{
+    p -= v < 0x80 ? 1 : (70 - __builtin_clzll(v)) / 7;
+    yk__wire_put_varint(p, v);
+    return p;
+}
+
+/* The tag and the length of a field whose bytes end at `end`. */
+static uint8_t *put_head(uint8_t *p, const uint8_t *end, unsigned field)
+{
+    p = put_varint(p, (uint64_t)(end - p));
+    *--p = (uint8_t)YK__TAG(field, YK__LEN);
+    return p;
+}
+
+/* A map entry around packed values: its Feature, and its name of five letters. */
+static uint8_t *put_entry(uint8_t *p, const uint8_t *end, const char *name, unsigned kind)
+{
+    p = put_head(p, end, 1);
+    p = put_head(p, end, kind);
+    p = put_head(p, end, 2) - 5;
+    memcpy(p, name, 5);
+    return put_head(put_head(p, p + 5, 1), end, 1);
+}
+
+yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *value, const uint16_t *field,
+                            size_t n, uint8_t **buffer, size_t *cap, size_t *size_out)
+{
+    enum { PAD = 8 }; /* yk_example_row() may read that many bytes past an example */
+    if (n > ((size_t)1 << 31) / 16)
+        return yk_fail(YK_EDATA, "a row of %zu entries is too large for a TFRecord", n);
+    if (YK_RESERVE(*buffer, *cap, 256 + n * 12, "an encoded example")) /* varints of 5 and 3 bytes, a float */
+        return YK_ESYSTEM;
+    uint8_t *const end = *buffer + *cap - PAD, *p = put_varint(end, (uint64_t)label), *values_end;
+    p = values_end = put_entry(p, end, "label", YK_FEATURE_INTS);
+    for (size_t i = n; i-- > 0;) {
+        const float one = 1.0f;
+        p -= sizeof one;
+        memcpy(p, value ? value + i : &one, sizeof one);
+    }
+    p = values_end = put_entry(p, values_end, "value", YK_FEATURE_FLOATS);
+    for (size_t i = n; field && i-- > 0;)
+        p = put_varint(p, field[i]);
+    if (field)
+        p = values_end = put_entry(p, values_end, "field", YK_FEATURE_INTS);
+    for (size_t i = n; i-- > 0;)
+        p = put_varint(p, index[i]);
+    p = put_head(put_entry(p, values_end, "index", YK_FEATURE_INTS), end, 1);
+    *size_out = (size_t)(end - p);
+    memmove(*buffer, p, *size_out);
+    return YK_OK;
 }

@@ -42,8 +42,8 @@ typedef struct {
     const char *name;     /* NULL: none */
     const char *option;   /* for messages: the option that sets another name */
     yk_feature_kind kind; /* NONE: the example has no such feature, or an empty one */
-    const uint8_t
-        *bytes; /* ints: varints; floats: 4 bytes each; bytes: the last value. In the example or the copy */
+    /* ints: varints; floats: 4 bytes each; bytes: the last value. In the example or the copy */
+    const uint8_t *bytes;
     size_t size, strings; /* strings: values of a bytes list */
     uint8_t *copy;        /* owned; NULL: not copied */
     size_t cap;
@@ -55,8 +55,7 @@ yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size
 void yk_features_fini(yk_feature *features, size_t n);
 
 size_t yk_feature_count(const yk_feature *f); /* of values */
-/* YK_EDATA: the feature is missing, or of another kind; or not one value, which is *number_out if it is an int64. */
-yk_status yk_feature_check(const yk_feature *f, yk_feature_kind kind);
+/* YK_EDATA: the feature is missing, of another kind, or not one value, which is *number_out if it is an int64. */
 yk_status yk_feature_one(const yk_feature *f, yk_feature_kind kind, int64_t *number_out);
 
 /* The features of a sparse row. A row without fields does not need the last one. */

@@ -96,8 +96,7 @@ static yk_status check_shape(const yk_image_form *p, const yk_image_form *form)
     if (form && form->fit == YK_FIT_EXACT && (p->width != form->width || p->height != form->height))
         return yk_fail(YK_EUSAGE,
                        "the image has %zu x %zu pixels, but the others have %zu x %zu: choose one size for "
-                       "all images, for "
-                       "example ?size=%zu",
+                       "all images, for example ?size=%zu",
                        p->height, p->width, form->height, form->width, form->height);
     return YK_OK;
 }
@@ -297,8 +296,8 @@ static yk_status open_png(yk_image_decoder *d, yk_image_form *out)
         return yk_fail(YK_EDATA, "%s", d->text);
     png_set_read_fn(d->png, d, read_bytes);
     png_set_user_limits(d->png, YK_IMAGE_SIDE, YK_IMAGE_SIDE);
-    png_set_chunk_malloc_max(d->png,
-                             (png_alloc_size_t)1 << 20); /* limits texts and profiles, which are not used */
+    /* limits texts and profiles, which are not used */
+    png_set_chunk_malloc_max(d->png, (png_alloc_size_t)1 << 20);
     png_read_info(d->png, d->info);
     const bool color = png_get_color_type(d->png, d->info) & PNG_COLOR_MASK_COLOR;
     *out = (yk_image_form){png_get_image_height(d->png, d->info), png_get_image_width(d->png, d->info),

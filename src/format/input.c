@@ -155,11 +155,10 @@ static yk_status detect_coding(yk_input *in)
     const char *cat = yk__coding_other(coding);
     in->raw_read = n;
     if (cat)
-        return yk_fail(
-            YK_EDATA,
-            "%s: is compressed with %s, which yoke does not support; decompress it, or use a pipe: %s %s | "
-            "yoke train --data FORMAT:-, such as csv:-",
-            in->path, coding == YK__XZ ? "xz" : "bzip2", cat, in->standard ? "FILE" : in->path);
+        return yk_fail(YK_EDATA,
+                       "%s: is compressed with %s, which yoke does not support; decompress it, or use a "
+                       "pipe: %s %s | yoke train --data FORMAT:-, such as csv:-",
+                       in->path, coding == YK__XZ ? "xz" : "bzip2", cat, in->standard ? "FILE" : in->path);
     in->compressed = coding != YK__PLAIN;
     if (!in->compressed) {
         in->have = n;
@@ -389,8 +388,8 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
 {
     struct stat s;
     yk_status st = YK_OK;
-    const int fd =
-        yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not wait for a FIFO */
+    /* does not wait for a FIFO */
+    const int fd = yk_sys->open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd < 0 || yk_sys->stat(fd, "", &s, AT_EMPTY_PATH))
         st = fail_path(path, errno);
     else if (!S_ISREG(s.st_mode))

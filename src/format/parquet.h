@@ -135,8 +135,8 @@ void yk_parquet_reader_free(yk_parquet_reader *r); /* NULL is fine */
 
 /* The next rows, at most YK_PARQUET_BATCH; *got_out is 0 at the end. */
 yk_status yk_parquet_next(yk_parquet_reader *r, size_t *got_out);
-yk_status
-yk_parquet_unchanged(const yk_parquet_reader *r); /* YK_EDATA: the file has changed since it was opened */
+/* YK_EDATA: the file has changed since it was opened */
+yk_status yk_parquet_unchanged(const yk_parquet_reader *r);
 const yk_parquet_values *yk_parquet_values_of(const yk_parquet_reader *r, size_t i); /* of column[i] */
 
 #endif

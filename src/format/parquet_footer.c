@@ -190,8 +190,8 @@ static yk_status end_chunk(footer *f)
 {
     const chunk *k = &f->chunk;
     yk_parquet_chunk *c = &f->file->group[f->file->ngroups - 1].chunk[f->chunks++];
-    const bool first =
-        k->dictionary > 0 && (k->dictionary < k->data || k->data <= 0); /* some writers put 0 */
+    /* some writers put 0 */
+    const bool first = k->dictionary > 0 && (k->dictionary < k->data || k->data <= 0);
     const int64_t offset = first ? k->dictionary : k->data;
     c->offset = offset > 0 ? (uint64_t)offset : 0;
     c->bytes = k->bytes > 0 ? (uint64_t)k->bytes : 0;

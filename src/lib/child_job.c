@@ -161,10 +161,8 @@ yk_status yk_child_start(const char *program, char *const *argv, int err, FILE *
     posix_spawnattr_destroy(&attributes);
     free(environment);
     if (e == ENOENT && !strchr(program, '/'))
-        return yk_fail(
-            YK_ESYSTEM,
-            "a job of several processes needs the program yoke, which is neither beside the library nor in "
-            "PATH; set YOKE_PROGRAM to its path");
+        return yk_fail(YK_ESYSTEM, "a job of several processes needs the program yoke, which is neither "
+                                   "beside the library nor in PATH; set YOKE_PROGRAM to its path");
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
 }
 

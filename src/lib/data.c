@@ -93,10 +93,8 @@ yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out)
     *out = (yoke_csr){0};
     const yk_status st = YK_API_STRUCT(out, given, in_place);
     if (!st && (!out->start64 == !out->start32 || !out->index == !out->index64))
-        return yk_fail(
-            YK_EUSAGE,
-            "yoke_csr: set either index or index64, and either start64 or start32, and leave the others "
-            "NULL");
+        return yk_fail(YK_EUSAGE, "yoke_csr: set either index or index64, and either start64 or start32, and "
+                                  "leave the others NULL");
     return st;
 }
 
@@ -108,9 +106,8 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
     if (!st)
         st = yk_api_csr(given, &csr);
     if (!st && csr.index64 && csr.in_place)
-        st = yk_fail(YK_EUSAGE,
-                     "yoke_csr: in_place requires 32-bit column numbers (index), because training always "
-                     "copies rows with index64");
+        st = yk_fail(YK_EUSAGE, "yoke_csr: in_place requires 32-bit column numbers (index), because training "
+                                "always copies rows with index64");
     if (st)
         return finish(d, st, out, error);
     d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,
@@ -130,8 +127,8 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
         st = YK_ESYSTEM;
     for (size_t i = 0; d->start && i <= csr.rows; i++)
         d->start[i] = (uint64_t)(int64_t)csr.start32[i];
-    rows->start =
-        d->start ? d->start : (uint64_t *)csr.start64; /* a negative one is too large: yk_memory_check() */
+    /* a negative one is too large: yk_memory_check() */
+    rows->start = d->start ? d->start : (uint64_t *)csr.start64;
     return finish(d, st ? st : set_labels(d, csr.labels), out, error);
 }
 
@@ -165,8 +162,8 @@ static yk_source_options options_for(const yk_trained *model, const yk_source_op
     o.schema = schema && schema->ncolumns ? schema : NULL;
     o.images = schema;
     o.numbers = model->model->loss->numbers;
-    const bool fields = (shape->fields > 1 && !shape->positional) ||
-                        (o.names && o.schema); /* columns of tables, for sums by column */
+    /* columns of tables, for sums by column */
+    const bool fields = (shape->fields > 1 && !shape->positional) || (o.names && o.schema);
     o.fields = fields ? YK_FIELDS_ALL : YK_FIELDS_NONE;
     if (shape->kind == YK_ROWS_SPARSE && !o.schema)
         o.keys = (yk_key_space){.features = shape->dim, .hash = shape->hashed};

@@ -65,12 +65,6 @@ yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_profile(const yk_result *r, char **out);
 
-/* lib/show_model.c: the output of --dry-run, as text and as one JSON object (NULL: out of memory; the caller frees it), and of
- * --profile. */
-void yk_show_model(yk_text *t, const char *name, const yk_description *d);
-char *yk_model_json(const char *name, const yk_description *d);
-void yk_show_profile(yk_text *t, const yk_result *r);
-
 /* "1.3 MB", with powers of 1000. Returns `text`. */
 const char *yk_bytes_text(double bytes, char text[static 24]);
 

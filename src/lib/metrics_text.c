@@ -6,21 +6,14 @@
 
 void yk_show_metrics_line(yk_text *t, const yk_eval_metrics *m)
 {
-    static const char *const names[] = {"normalized_entropy",
-                                        "pr_auc",
-                                        "brier",
-                                        "calibration_error",
-                                        "f1",
-                                        "macro_f1",
-                                        "r2",
-                                        "mae",
-                                        "rmse",
-                                        NULL};
+    static const char shown[] =
+        "normalized_entropy, pr_auc, brier, calibration_error, f1, macro_f1, r2, mae, rmse";
     const char *between = "test metrics   ";
-    for (int i = 0; m->examples && names[i]; i++) {
-        const yk_metric_kind *kind = yk_metric_find(names[i]);
-        const double x = m->value[kind - yk_metric_kinds];
-        if (!isfinite(x) || (m->task == YK_TASK_BINARY && !strcmp(kind->name, "macro_f1")))
+    for (int k = 0; m->examples && k < YK_METRICS; k++) {
+        const yk_metric_kind *kind = &yk_metric_kinds[k];
+        const double x = m->value[k];
+        if (!yk_list_has(shown, kind->name) || !isfinite(x) ||
+            (m->task == YK_TASK_BINARY && !strcmp(kind->name, "macro_f1")))
             continue;
         yk_text_print(t, "%s%s %.4f", between, kind->title, x);
         between = ", ";

@@ -111,8 +111,7 @@ static yk_status infer(const yoke_model *m, const yoke_data *data, const yoke_pr
     if (!st)
         st = yk_infer(trained(m), source, how && how->raw, each, context, out);
     if (!st && out && out->examples && !(out->weight > 0.0))
-        st = yk_fail(YK_EDATA, "%s: all examples have zero weight: use other weights, or none",
-                     source->spec ? source->spec : "the data");
+        st = yk_fail(YK_EDATA, "%s: all examples have zero weight: use other weights, or none", source->spec);
     yk_source_free(source);
     return st;
 }

@@ -232,13 +232,11 @@ static yk_status load_join(const yoke_options *o, const char *join, bool silent,
     }
     snprintf(path, sizeof path, "%s/join", join);
     if (access(path, F_OK))
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: no asynchronous job that can be joined is running in this run directory; at its start, a "
-            "job "
-            "prints whether workers can join it, and if not, why. To join a job by its address, give "
-            "--join HOST:PORT --token-file FILE",
-            join);
+        return yk_fail(YK_EUSAGE,
+                       "%s: no asynchronous job that can be joined is running in this run directory; at its "
+                       "start, a job prints whether workers can join it, and if not, why. To join a job by "
+                       "its address, give --join HOST:PORT --token-file FILE",
+                       join);
     yk_status st = yk_token_text("--join", path, text, sizeof text);
     if (!st && !(c->join_text = strdup(text)))
         st = yk_fail_memory(strlen(text), "the addresses of the job");

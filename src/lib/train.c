@@ -102,8 +102,7 @@ static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_r
 {
     if (t->start || memory_of(t->data) || memory_of(t->test) || memory_of(t->validation))
         return yk_fail(YK_EUSAGE, "data in memory and an initial model (start) require a single process; do "
-                                  "not set launch, hosts or "
-                                  "hostfile");
+                                  "not set launch, hosts or hostfile");
     return yk_child_job(t, c, &run->summary);
 }
 
@@ -210,11 +209,9 @@ yoke_status yoke_run_model(const yoke_run *r, yoke_model **out, yoke_error *erro
     const char *checkpoint = json_string_value(json_object_get(r->values, "checkpoint"));
     if (checkpoint)
         return yoke_model_load(checkpoint, out, error);
-    return yk_api_status(
-        yk_fail(YK_EUSAGE,
-                "the run has no model: it was a dry run, failed, discarded it, or ran in several processes "
-                "with the option out = none"),
-        error);
+    return yk_api_status(yk_fail(YK_EUSAGE, "the run has no model: it was a dry run, failed, discarded it, "
+                                            "or ran in several processes with the option out = none"),
+                         error);
 }
 
 void yoke_run_free(yoke_run *r)
