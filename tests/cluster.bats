@@ -395,6 +395,7 @@ equals_serial() { # BATCH OPTION...
         # shellcheck disable=SC2086
         in_time 60 train --model softmax --data "$digits" --lr 50 --batch 2 --epochs 5 --launch 3 $job --checkpoint-every 50 --out run --quiet
         expect 1 "training diverged at step " "the mean training loss of the last 5 % of the run" "use a smaller --lr"
+        [ "$(grep -c "yoke: error" err)" = 1 ] # the others say nothing
         ls run/checkpoints/step-*/DONE
         rm -r run
     done

@@ -317,17 +317,24 @@ static bool mentions(const char *text, int rank)
 
 yk_status yk_comm_explain(const yk_comm *c, yk_status st)
 {
-    char ranks[512] = "";
-    for (int i = 0; st == YK_ELOST && i < c->size && strlen(ranks) < sizeof ranks - 80; i++) {
+    enum { MAX_NAMED = 8 };
+    char ranks[1024] = "";
+    int nnamed = 0, more = 0;
+    for (int i = 0; st == YK_ELOST && i < c->size && strlen(ranks) < sizeof ranks - 120; i++) {
         const char state = yk_comm_state(c, i), *host = c->address ? c->address[i].name : "";
         const bool lost = state == 'X' || state == 'T', named = mentions(yk_error(), i);
         char *to = ranks + strlen(ranks);
         const size_t size = sizeof ranks - strlen(ranks);
-        if (lost && !named)
+        nnamed += named || lost;
+        if (lost && !named && nnamed > MAX_NAMED)
+            more++;
+        else if (lost && !named)
             snprintf(to, size, "%srank %d is %s", *ranks ? ", " : "", i, state == 'X' ? "dead" : "stopped");
         else if (named && *host && strcmp(host, c->address[c->rank].name) && !strstr(yk_error(), host))
             snprintf(to, size, "%srank %d runs on host %s", *ranks ? ", " : "", i, host);
     }
+    if (*ranks && more)
+        snprintf(ranks + strlen(ranks), 32, ", and %d more", more);
     return *ranks ? yk_fail(st, "%s (%s)", yk_error(), ranks) : st;
 }
 

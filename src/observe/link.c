@@ -130,9 +130,18 @@ static yk_status number_hosts(yk_observer *o, const location *all)
     return o->host_of ? YK_OK : YK_ESYSTEM;
 }
 
-/* All ranks measure the round trip to the chief, for its clock. One rank of each host measures the rate of the link to the
- * chief, and to the first other host: if only the links to the chief are slow, its own link is. */
-static yk_status probe_hosts(yk_observer *o, char *buf)
+/* The first rank that shares its clock and its links with this one. */
+static int first_of(const location *all, int rank)
+{
+    int first = 0;
+    while (first < rank && (!all[rank].network || all[first].network != all[rank].network))
+        first++;
+    return first;
+}
+
+/* One rank of each host measures the round trip to the chief, for its clock, the rate of the link to the chief, and that to the first
+ * other host: if only the links to the chief are slow, its own link is. */
+static yk_status probe_hosts(yk_observer *o, const location *all, char *buf)
 {
     yk_status st = YK_OK;
     int other = 0, hosts = 1; /* other: the first rank on another host than the chief */
@@ -141,6 +150,8 @@ static yk_status probe_hosts(yk_observer *o, char *buf)
     for (int i = 1; !st && i < o->c.ranks; i++) {
         const bool first = o->host_of[i] == hosts;
         hosts += first;
+        if (!first && first_of(all, i) < i)
+            continue;
         if (o->c.rank == 0 || o->c.rank == i)
             st = probe(o, i, 0, first, buf, &t, &o->clock_offset);
         if (!st && o->c.rank == i) {
@@ -153,6 +164,19 @@ static yk_status probe_hosts(yk_observer *o, char *buf)
             o->base.peer_rate = rate_of(&t);
         other = first && !other ? i : other;
     }
+    return st;
+}
+
+/* Ranks that have not probed use the clock offset of the first rank of their host. */
+static yk_status share_clocks(yk_observer *o, const location *all)
+{
+    int64_t *offset = yk_alloc((size_t)o->c.ranks, sizeof *offset, "the clocks of the ranks");
+    yk_status st = offset ? yk_comm_all_gather(o->c.comm, &o->clock_offset, sizeof *offset, offset,
+                                               o->c.plan->startup_timeout, "the probes of the other ranks")
+                          : YK_ESYSTEM;
+    if (!st)
+        o->clock_offset = offset[first_of(all, o->c.rank)];
+    yk_free(offset);
     return st;
 }
 
@@ -169,10 +193,10 @@ static yk_status probe_all(yk_observer *o)
     if (!st)
         st = number_hosts(o, all);
     if (!st)
-        st = probe_hosts(o, buf);
-    o->first_of_host = true;
-    for (int i = 0; !st && i < o->c.rank; i++)
-        o->first_of_host &= all[i].network != all[o->c.rank].network;
+        st = probe_hosts(o, all, buf);
+    if (!st)
+        st = share_clocks(o, all);
+    o->first_of_host = !st && first_of(all, o->c.rank) == o->c.rank;
     const yk_bytes bytes = yk__bytes_total(o->c.comm);
     o->base.probe_bytes = bytes.sent + bytes.received;
     if (st)
