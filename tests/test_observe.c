@@ -182,7 +182,7 @@ static yk_status check_chief(yk_observer *o, const yk_observation *w)
     WANT(w->nprocesses == 2 && w->nmeasured == 2);
     WANT(strcmp(p[0].role, "worker") == 0 && strcmp(p[1].role, "worker") == 0);
     WANT(p[1].phases.steps == STEPS && p[1].phases.examples == STEPS * BATCH);
-    WANT(p[1].bytes_sent > 0 && p[1].round_trip > 0.0);
+    WANT(p[1].bytes_sent > 0);
     WANT(fabs(p[1].phases.seconds - STEPS * 0.02) < 0.1);
     WANT(o->telemetry.npeers == 1 && o->telemetry.peer[0]->newest.last);
     char *page = yk__live_status(o);

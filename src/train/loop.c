@@ -128,7 +128,7 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
                             .own = batch.n,
                             .action = w->action};
     out->over = batch.n == 0;
-    const bool weighted = yk_batch_weighted(&batch);
+    const bool weighted = batch.n && yk_batch_weighted(&batch);
     for (size_t i = 0; i < batch.n; i++) {
         if (!((double)loss[i] <= yk__max_loss(t)))
             return yk__diverged(t, "the training loss", (double)loss[i],
