@@ -192,6 +192,9 @@ static void too_small_a_rate(void **state)
     t.r.last.m.test_loss = 0.688;
     t.r.last.m.test_auc = 0.6;
     expect(&t, "learning_rate_too_small majority_accuracy");
+    t.r.reweighted = true; /* with class weights, that loss is not bad, and a low accuracy is expected */
+    t.r.last.m.train_loss = t.point[3].m.train_loss = 0.5;
+    expect(&t, "");
 }
 
 /* Of the rates 0.1 and 10, the larger one is better: the advice for both must not point at each other. */

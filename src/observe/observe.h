@@ -209,6 +209,7 @@ typedef struct {
     int workers;
     bool asynchronous;
     bool regularized; /* --l1 or --l2 */
+    bool reweighted;  /* --class-weight: the training loss is not that of the classes' frequencies */
     bool adaptive;    /* the optimizer adapts the learning rate of each parameter */
     uint64_t bad_records;
     const char *

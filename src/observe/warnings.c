@@ -204,12 +204,16 @@ static double entropy(double p)
     return p > 0.0 && p < 1.0 ? -p * log(p) - (1.0 - p) * log(1.0 - p) : 0.0;
 }
 
-/* The training loss is hardly below that of a model that knows only how frequent the classes are. */
+/* The loss of a model that knows only how frequent the classes are. */
+static double frequencies_only(const curves *t)
+{
+    return t->r->classes == 2 && !t->r->reweighted ? entropy(t->e->m.majority_accuracy) : t->uniform;
+}
+
+/* The training loss is hardly below that. */
 static bool learned_nothing(const curves *t)
 {
-    const double known =
-        t->r->classes == 2 ? fmin(entropy(t->e->m.majority_accuracy), t->uniform) : t->uniform;
-    return t->e->m.train_loss > 0.98 * known;
+    return t->e->m.train_loss > 0.98 * fmin(frequencies_only(t), t->uniform);
 }
 
 /* The model has learned something, but the opposite of what the test set says. */
@@ -300,7 +304,7 @@ static bool has_small_outputs(const curves *t)
     const yk_evaluation *e = t->e;
     const bool ranks = e->m.test_accuracy > e->m.majority_accuracy + 0.2 * (1.0 - e->m.majority_accuracy) &&
                        e->m.train_loss > 0.93 * t->uniform;
-    const double frequencies = t->r->classes == 2 ? entropy(e->m.majority_accuracy) : t->uniform;
+    const double frequencies = frequencies_only(t);
     return ranks || (frequencies < 0.9 * t->uniform &&
                      e->m.test_loss > frequencies + 0.3 * (t->uniform - frequencies));
 }
@@ -401,7 +405,7 @@ static void check_majority(const curves *t, bool rate)
     const double better = chance && n > 0.0 ? 2.0 * sqrt(majority * (1.0 - majority) / n) : 1e-9;
     const bool nothing = !rate && (chance || learned_nothing(t));
     char auc[80] = "";
-    if ((r->test_examples && r->test_examples < 30) || !e->tested ||
+    if ((r->test_examples && r->test_examples < 30) || !e->tested || (r->reweighted && !nothing) ||
         !(e->m.test_accuracy <= majority + better))
         return;
     if (isfinite(e->m.test_auc))

@@ -246,6 +246,7 @@ void yk__add_warnings(yk__trainer *t)
                                 .global_batch = r->plan.global_batch,
                                 .workers = r->plan.workers,
                                 .regularized = t->config->l1 > 0.0 || t->config->l2 > 0.0,
+                                .reweighted = t->class_weight != NULL,
                                 .adaptive = is_adaptive(t),
                                 .asynchronous = r->plan.staleness != 0,
                                 .bad_records = r->bad_records,
