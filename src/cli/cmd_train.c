@@ -53,11 +53,9 @@ static bool prints_json; /* --json, and there is no launcher that prints the res
 static int leave(yk_config *config, yk_result *result, yk_status st)
 {
     yk_comm *comm = result->comm;
-    const bool told =
-        comm && st == YK_ELOST && yk_comm_check(comm); /* the rank that ended the job has printed why */
-    const int code = told && yk_job_has_launcher()
-                         ? yk_status_exit(st)
-                         : yk_cli_exit(comm && !told ? yk_comm_explain(comm, st) : st);
+    /* the rank that ended the job has printed why */
+    const bool told = comm && st == YK_ELOST && yk_comm_check(comm) && yk_job_has_launcher();
+    const int code = told ? yk_status_exit(st) : yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
     /* if the job continues without this worker, it has not failed */
     const bool others_continue =
         result->dispensable && (st == YK_ELOST || st == YK_ESTOP || st == YK_EINTERRUPTED);
