@@ -423,7 +423,18 @@ END
     cmp a.libsvm b.libsvm
     "$YOKE" data convert "$small" --out stdout --format libsvm --quiet 2>/dev/null >c.libsvm
     cmp a.libsvm c.libsvm
+    "$YOKE" data convert "$small" --out stdout --format libsvm --quiet 2>/dev/null >>c.libsvm
+    cat a.libsvm a.libsvm | cmp - c.libsvm
     [ -L stdout ]
+    # what another link names is replaced, also if it is the input, and stays if anything fails
+    ask convert "$small" --out a.cache
+    ln -s a.cache link.cache
+    ask convert cache:link.cache --out link.cache
+    cmp a.cache <(cat link.cache)
+    [ -L link.cache ]
+    run ask convert libsvm:missing --out link.cache
+    [ "$status" -eq 3 ]
+    [ -s a.cache ]
 }
 
 @test "convert: bad records are errors (status 3, no file), or are skipped and counted" {

@@ -117,7 +117,7 @@ joiner_pid() {
     status=0
     timeout 20 "$YOKE" train --join run --batch 7 2>refused || status=$?
     equal "another option" "$status $(cat refused)" \
-        "2 yoke: error: --batch 7 differs from the job, which has 2; leave it out: a worker that joins has the options of the job"
+        "2 yoke: error: --batch 7: the job has 2; leave the option out: a worker that joins uses the options of the job"
     mkdir other
     sed '2s/.*/1,99,c1/' a.csv >other/a.csv
     status=0

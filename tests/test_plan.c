@@ -295,7 +295,7 @@ static void options_that_need_several_processes(void **state)
                      "need several processes: start the job with --launch N");
         snprintf(with, sizeof with, DENSE "resume=true out=run %s", options[i]);
         assert_error(plan_of(with, ALONE, &p), YK_EUSAGE,
-                     i == 3 || i == 4 ? "mpirun or srun" : "with --launch 0 --servers 0 --prefetch auto");
+                     i == 3 || i == 4 ? "mpirun or srun" : "add --launch 0 --servers 0 --prefetch auto");
         snprintf(with, sizeof with, DENSE "%s", options[i]);
         if (i < 4) /* a job can be resumed with one process */
             assert_error(plan_of(with, 1, &p), YK_EUSAGE, "this job has one");

@@ -200,13 +200,13 @@ static void asynchronous_workers_share_a_quota(void **state)
     assert_string_equal(trace, "30:e 40:s 60:e 80:s 90:e 100:es.");
     assert_true(yk__is_done(s, 100, 0));
     assert_true(yk__is_complete(s, 50, 2));
-    r->plan.final_eval = 90;
+    r->plan.skipped_eval = 90;
     r->step = 60;
     init(r);
     assert_true(yk__is_due_async(s, 80));
     assert_false(yk__due_async(s, 93, false).eval); /* the end follows */
     assert_true(yk__due_async(s, 120, false).eval); /* it did not */
-    r->plan.final_eval = r->step = 0;
+    r->plan.skipped_eval = r->step = 0;
     assert_false(yk__is_done(s, 50, 2)); /* it ends when no examples are left */
 
     r->plan.checkpoint_every = 0;

@@ -98,6 +98,7 @@ wide="--epochs 6 $same"
         in_time 60 train --model logreg --seed 1 --json --quiet --data 'w.two.svm?weight=1' --epochs 1 --lr 1e-9 $way --out none
         expect 0
         close "$(result_of train_loss)" 0.693147
+        close "$(python3 -c 'import json; print(max(p["train_loss"] or 0 for p in json.loads(open("out").read().splitlines()[-1])["processes"]))')" 0.693147
     done
     # without any weight, nothing is learned; a worker may have none
     sed 's/:[0-9]* /:0 /' w.two.svm >zero.svm

@@ -99,19 +99,38 @@ static bool is_regular(const yk_file *f)
     return false;
 }
 
-/* Whether the user gave the path of something that must not be replaced, such as a pipe or a link. */
-static bool is_special(const yk_file *f)
+static bool is_link(const char *path)
 {
     struct stat there;
-    return f->directory == AT_FDCWD && !yk_sys->stat(AT_FDCWD, f->name, &there, AT_SYMLINK_NOFOLLOW) &&
-           !S_ISREG(there.st_mode);
+    return !yk_sys->stat(AT_FDCWD, path, &there, AT_SYMLINK_NOFOLLOW) && S_ISLNK(there.st_mode);
+}
+
+/* Whether it is the file behind standard output or standard error. */
+static bool is_output(const struct stat *there)
+{
+    struct stat own;
+    bool found = false;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        found |= !fstat(fd, &own) && own.st_dev == there->st_dev && own.st_ino == there->st_ino;
+    return found;
+}
+
+bool yk_file_is_stream(const char *path)
+{
+    struct stat there;
+    return !yk_sys->stat(AT_FDCWD, path, &there, 0) &&
+           (!S_ISREG(there.st_mode) || (is_link(path) && is_output(&there)));
 }
 
 static yk_status open_file(const char *dir, const char *name, bool append, mode_t mode, yk_file **out)
 {
     const int common = O_WRONLY | O_CLOEXEC | O_NOCTTY;
+    const bool replaces = !append && (dir || !yk_file_is_stream(name));
+    char target[PATH_MAX];
     yk_file *f;
     *out = NULL;
+    if (replaces && !dir && is_link(name) && yk_sys->real_path(name, target))
+        name = target;
     yk_status st = file_new(dir, name, &f);
     if (st)
         return st;
@@ -119,8 +138,8 @@ static yk_status open_file(const char *dir, const char *name, bool append, mode_
         f->fd = -1;
     else if (append)
         f->fd = yk_sys->open(f->directory, f->name, common | O_CREAT | O_APPEND | O_NOFOLLOW, mode);
-    else if (is_special(f))
-        f->fd = yk_sys->open(f->directory, f->name, common | O_CREAT | O_TRUNC, mode);
+    else if (!replaces)
+        f->fd = yk_sys->open(f->directory, f->name, common | O_APPEND, 0); /* of a file: `>> log.txt` */
     else
         f->fd = open_temp(f->directory, f->name, mode, &f->temp);
     if (f->fd < 0) {

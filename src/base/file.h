@@ -14,7 +14,8 @@
  *     run/model.safetensors.4711-0.tmp  --close-->  run/model.safetensors     replaces the old file atomically
  *
  * Logs (metrics.jsonl, TensorBoard events) are opened with yk_file_append_in(): the same calls, without a temporary file. An
- * existing path that is not a regular file (a pipe, or a link such as /dev/stdout) is written in place as well.
+ * existing path that is not a regular file (a pipe) or is a link to standard output (/dev/stdout) is written in place as well. Other
+ * links stay: what they name is replaced.
  *
  * Files below a directory that yoke owns are opened with yk_file_create_in() and yk_file_append_in(): these follow no
  * links below `dir` (base/dir.h), and an existing file must be a regular file.
@@ -27,12 +28,15 @@
 
 #include "base/dir.h"
 #include "base/status.h"
+#include <stdbool.h>
 #include <sys/types.h>
 
 typedef struct yk_file yk_file;
 
 /* close() replaces DIR/NAME. dir NULL: `name` is a path that the user gave. */
 yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out);
+/* Whether that writes to NAME in place: a pipe, a device, or /dev/stdout, even if it is a file. */
+bool yk_file_is_stream(const char *path);
 /* Appends to DIR/NAME, or to NAME if dir is NULL, in place. */
 yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);
 

@@ -103,13 +103,6 @@ static yk_status open_watched(const arguments *a, int passes, bool inspects, yk_
 
 /* ---- gen and convert */
 
-/* Pipes, devices and links. One of them may be stdout, so the results are not printed there. */
-static bool is_stream(const char *path)
-{
-    struct stat st;
-    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
-}
-
 static yk_status choose_format(arguments *a)
 {
     static const struct {
@@ -162,7 +155,7 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
 static yk_status convert(arguments *a)
 {
     double begun = yk_now();
-    bool stream = is_stream(a->out);
+    const bool stream = yk_file_is_stream(a->out); /* perhaps stdout: the results are not printed there */
     yk_source *s = NULL;
     yk_export_stats written;
     yk_status st = choose_format(a);

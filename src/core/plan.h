@@ -100,7 +100,8 @@ typedef struct {
     bool monitors;            /* learning rates depend on the results of evaluations (train/selection.h) */
     uint64_t leased_steps;    /* batches that are leased: `steps`, if a step is one batch; else UINT64_MAX */
     uint64_t eval_every; /* steps; 0: after each epoch; at the end if the length of an epoch is not known */
-    uint64_t final_eval; /* a step whose evaluation is left to the end of the run, a few steps later */
+    uint64_t
+        skipped_eval; /* the expected last step: the end of the run, at most a few steps later, is evaluated instead */
     uint64_t checkpoint_every; /* steps; 0: by time */
     uint64_t log_every;        /* steps; 0: a number that suits the length of the run */
     yk_cursor_kind cursor_kind;

@@ -74,8 +74,8 @@ void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out);
 
 /* Divides s->files, which the caller has found, into blocks. */
 yk_status yk__file_blocks(yk_source *s, uint64_t block_bytes);
-/* earlier: bytes before the block from which on it reads. */
-yk_status yk__file_reader_open(yk_reader *r, uint64_t earlier);
+/* Starts reading that many bytes before the block. */
+yk_status yk__file_reader_open(yk_reader *r, uint64_t bytes_before);
 
 /* ---- readers.c: sources that have all rows in memory. A reader copies a block of them. */
 

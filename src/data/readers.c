@@ -8,10 +8,10 @@ yk_status yk__file_blocks(yk_source *s, uint64_t block_bytes)
     return st;
 }
 
-yk_status yk__file_reader_open(yk_reader *r, uint64_t earlier)
+yk_status yk__file_reader_open(yk_reader *r, uint64_t bytes_before)
 {
     r->range = &r->source->files.block[r->block];
-    yk_status st = yk_input_open(r->range->path, r->range->begin - earlier, &r->in);
+    yk_status st = yk_input_open(r->range->path, r->range->begin - bytes_before, &r->in);
     if (st)
         return st;
     r->in->expected = r->range->end;

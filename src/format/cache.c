@@ -272,9 +272,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     yk_status st = yk__cache_layout(path, &whole);
     if (st)
         return st;
-    struct stat old;
-    if (!stat(path, &old) &&
-        !S_ISREG(old.st_mode)) /* yk_file_create_in() would write into a device or a pipe */
+    if (yk_file_is_stream(path))
         return yk_fail(YK_EUSAGE, "%s: a cache must be a regular file; choose another path", path);
     yk_cache_writer *w = calloc(1, sizeof *w);
     if (!w)

@@ -261,8 +261,8 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
     return st;
 }
 
-/* The servers of a job refuse workers with other options, without saying which. */
-static yk_status set(yk_config *c, const yk__setting *s)
+/* Names an option of a joining worker that differs: the servers would refuse the worker without saying which. */
+static yk_status set_option(yk_config *c, const yk__setting *s)
 {
     const yk_option *o = yk_option_find(s->name);
     char number[YK_OPTION_TEXT];
@@ -271,9 +271,9 @@ static yk_status set(yk_config *c, const yk__setting *s)
     yk_status st = yk_config_set(c, s->name, s->value);
     if (!st && of_job && strcmp(of_job, yk_config_changed(c, o, number)))
         st = yk_fail(YK_EUSAGE,
-                     "--%s %s differs from the job%s%s; leave it out: a worker that joins has the options of "
+                     "--%s %s: the job %s%s; leave the option out: a worker that joins uses the options of "
                      "the job",
-                     s->name, s->value, *of_job ? ", which has " : "", of_job);
+                     s->name, s->value, *of_job ? "has " : "was started without it", of_job);
     free(of_job);
     return st;
 }
@@ -289,7 +289,7 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
     const yk_by_group before = out->lr;
     for (size_t i = 0; !st && i < o->n; i++)
         if (o->setting[i].name)
-            st = set(out, &o->setting[i]);
+            st = set_option(out, &o->setting[i]);
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/config.ini", out->out ? out->out : "");
     if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && access(path, F_OK) == 0)

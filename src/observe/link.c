@@ -130,17 +130,17 @@ static yk_status number_hosts(yk_observer *o, const location *all)
     return o->host_of ? YK_OK : YK_ESYSTEM;
 }
 
-/* The first rank that shares its clock and its links with this one. */
+/* The first rank on the same host, in the same network namespace. */
 static int first_of(const location *all, int rank)
 {
-    int first = 0;
-    while (first < rank && (!all[rank].network || all[first].network != all[rank].network))
-        first++;
-    return first;
+    for (int i = 0; all[rank].network && i < rank; i++)
+        if (all[i].network == all[rank].network && !strcmp(all[i].host, all[rank].host))
+            return i;
+    return rank;
 }
 
-/* One rank of each host measures the round trip to the chief, for its clock, the rate of the link to the chief, and that to the first
- * other host: if only the links to the chief are slow, its own link is. */
+/* One rank of each host measures: the round trip to the chief (for its clock), the rate of the link to the chief, and the rate of the link to
+ * the first other host. If only the links to the chief are slow, the chief's own link is the slow one. */
 static yk_status probe_hosts(yk_observer *o, const location *all, char *buf)
 {
     yk_status st = YK_OK;
@@ -196,7 +196,9 @@ static yk_status probe_all(yk_observer *o)
         st = probe_hosts(o, all, buf);
     if (!st)
         st = share_clocks(o, all);
-    o->first_of_host = !st && first_of(all, o->c.rank) == o->c.rank;
+    o->first_of_host = true;
+    for (int i = 0; !st && i < o->c.rank; i++)
+        o->first_of_host &= all[i].network != all[o->c.rank].network;
     const yk_bytes bytes = yk__bytes_total(o->c.comm);
     o->base.probe_bytes = bytes.sent + bytes.received;
     if (st)

@@ -188,7 +188,7 @@ static void processes(yk_json *j, const yk_observation *w)
         yk_json_text(j, "host", p->usage.host);
         yk_json_real(j, "seconds", p->usage.seconds);
         YK_JSON_INTS(j, {"steps", p->phases.steps}, {"examples", p->phases.examples});
-        yk_json_real(j, "train_loss", p->phases.loss / (double)p->phases.examples); /* no examples: NaN */
+        yk_json_real(j, "train_loss", p->phases.loss / p->phases.weight); /* no examples: NaN */
         YK_JSON_INTS(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
         if (w->job)
             yk_traffic_json(j, "traffic", p->traffic);

@@ -300,13 +300,13 @@ static double value_of(const yk_compare *c, const yk_config_group *g, const yk_c
     case GAIN:
         return yk_group_mean(c, g, accuracy, NULL) - yk_group_mean(c, base, accuracy, NULL);
     case PLATEAU:
-        return f->plateau.reached ? yk_rounded(f->plateau.epoch) : NAN;
+        return f->plateau.reached ? yk_round_epochs(f->plateau.epoch) : NAN;
     case FACT(network): { /* threads send nothing */
         const double x = yk_group_mean(c, g, offset, spread_out);
         return x > 0.0 ? x : (*spread_out = NAN);
     }
     case EPOCHS:
-        return c->epochs_differ ? yk_rounded(f->epochs) : NAN;
+        return c->epochs_differ ? yk_round_epochs(f->epochs) : NAN;
     default:
         return yk_group_mean(c, g, offset, spread_out);
     }

@@ -9,7 +9,7 @@
 const char *yk_when_text(double epoch, double step, char out[32])
 {
     snprintf(out, 32, isfinite(epoch) ? "epoch %.6g" : "step %.0f",
-             isfinite(epoch) ? yk_rounded(epoch) : step);
+             isfinite(epoch) ? yk_round_epochs(epoch) : step);
     return out;
 }
 

@@ -53,8 +53,8 @@ typedef struct {
     yk_plateau plateau;
 } yk_facts;
 
-/* Epochs as they are printed, with "%.6g". */
-static inline double yk_rounded(double x)
+/* Rounds epochs to two decimals, to be printed with "%.6g". */
+static inline double yk_round_epochs(double x)
 {
     return round(x * 100.0) / 100.0;
 }

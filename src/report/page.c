@@ -418,7 +418,7 @@ static void tiles(const yk_facts *f, yk_text *out)
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, rate);
     if (isfinite(f->epochs))
         snprintf(time, sizeof time, "%s step%s, %.6g epoch%s", steps, f->steps == 1.0 ? "" : "s",
-                 yk_rounded(f->epochs), f->epochs == 1.0 ? "" : "s");
+                 yk_round_epochs(f->epochs), f->epochs == 1.0 ? "" : "s");
     snprintf(speed, sizeof speed, "%s steps/s", rate);
     const struct {
         const char *name;
@@ -468,8 +468,8 @@ static void plateau(const yk_facts *f, yk_text *out)
                   "<p>No improvement after %s of %.*g: by then, the %s was as good as its best value (%s). "
                   "The last %.0f %% of the time (%s) brought no improvement.</p>",
                   yk_when_text(f->plateau.epoch, f->plateau.step, when), known ? 6 : 15,
-                  known ? yk_rounded(f->epochs) : f->steps, f->plateau.what, best, 100.0 * f->plateau.rest,
-                  rest);
+                  known ? yk_round_epochs(f->epochs) : f->steps, f->plateau.what, best,
+                  100.0 * f->plateau.rest, rest);
 }
 
 static void bottlenecks(const yk_compare *c, yk_text *out)
@@ -511,7 +511,8 @@ static void plateaus(const yk_compare *c, yk_text *out)
                 yk_when_text(c->facts[last].plateau.epoch, c->facts[last].plateau.step, when));
     else if (n) {
         if (isfinite(min))
-            snprintf(range, sizeof range, ", after epochs %.6g to %.6g", yk_rounded(min), yk_rounded(max));
+            snprintf(range, sizeof range, ", after epochs %.6g to %.6g", yk_round_epochs(min),
+                     yk_round_epochs(max));
         yk_html(out, "<li>%zu of %zu runs stopped improving long before the end%s.</li>", n, c->n, range);
     }
 }

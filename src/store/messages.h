@@ -112,6 +112,7 @@ typedef struct {
     uint32_t pull, n;  /* the pull that is answered; a lease: the thread, and chunk_rows (data/feed.h) */
     uint64_t round;    /* completed rounds */
     uint64_t examples; /* of the last round; a lease: its epoch */
+    uint64_t unused;
     /* values: ns that the gradient waited for those of others; global steps so far
      * a lease: its range; empty: there are no more examples
      * a stream: its number is `n`, its cursor is round, examples, begin, end */
@@ -126,7 +127,7 @@ typedef struct {
     uint32_t workers; /* values: threads of all clients that train now */
 } yk__down;
 
-_Static_assert(sizeof(yk__up) == 128 && sizeof(yk__share) == 64 && sizeof(yk__down) == 56,
+_Static_assert(sizeof(yk__up) == 128 && sizeof(yk__share) == 64 && sizeof(yk__down) == 64,
                "values begin on a cache line");
 
 #define YK__MAGIC 0x796f6b65u

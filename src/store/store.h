@@ -35,7 +35,7 @@ typedef enum { YK_ACTION_CONTINUE, YK_ACTION_SAVE, YK_ACTION_STOP } yk_action;
 /* The step that clock() ended. */
 typedef struct {
     uint64_t examples;   /* of this worker; in rounds: of all workers, 0 at the end of an epoch */
-    double weight, loss; /* sums over these examples */
+    double weight, loss; /* sums over these examples; with servers, the chief has them */
     uint64_t steps;      /* more than one at the end of a round of local SGD */
     uint64_t own;        /* examples of this process */
     yk_action action;

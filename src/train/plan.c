@@ -376,7 +376,7 @@ static void set_data(const yk__plan_input *in, yk_plan *p)
     p->run_steps = run_steps(p);
     if (!p->synchronous && !p->eval_every) {
         p->eval_every = eval_interval(p);
-        p->final_eval = p->run_steps; /* each worker may have a smaller last batch */
+        p->skipped_eval = p->run_steps; /* each worker may have a smaller last batch */
     }
     for (int g = 0; g < p->ngroups; g++)
         set_schedule(in, p, g);

@@ -16,7 +16,7 @@ static yk_status check_single(const yk__plan_input *in)
                          "with --launch N, --hosts, mpirun or srun%s",
                          c->quorum ? ""
                          : c->resume
-                             ? ", or resume it in one process with --launch 0 --servers 0 --prefetch auto"
+                             ? "; to resume it in one process, add --launch 0 --servers 0 --prefetch auto"
                              : "")
                : YK_OK;
 }

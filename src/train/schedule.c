@@ -17,7 +17,7 @@ enum { CHECK_EVERY = 1024 }; /* steps, if this process does not report progress 
 static void set_next(yk__schedule *s, uint64_t step)
 {
     s->eval.next = (step / s->eval.every + 1) * s->eval.every;
-    s->eval.next += s->eval.next == s->plan->final_eval ? s->eval.every : 0;
+    s->eval.next += s->eval.next == s->plan->skipped_eval ? s->eval.every : 0;
     s->save.next = (step / s->save.every + 1) * s->save.every;
     atomic_store(&s->quota, yk__min(s->eval.next, s->save.next) - step);
 }

@@ -44,7 +44,7 @@ typedef struct {
     yk_tally tally[YK__SETS];
     float *p;                   /* [YK__EVAL_BATCH][outputs] */
     double period_loss;         /* sum of the training loss since the last evaluation */
-    double period_extra_weight; /* of its examples, as in a gradient */
+    double period_extra_weight; /* the sum of their weights, less their number (core/grad.h) */
     uint64_t period_examples, examples;
     bool finished;
     yk_phases *phases; /* NULL: not measured */

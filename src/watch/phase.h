@@ -160,15 +160,15 @@ static inline void yk__phases_add_real(_Atomic double *to, double x)
     atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + x, memory_order_relaxed);
 }
 
-/* Adds what was done since the last call; weights, loss: sums over the examples. */
-static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t examples, double weights,
+/* Adds what was done since the last call; weight_sum, loss: sums over the examples. */
+static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t examples, double weight_sum,
                                   double loss)
 {
     if (!p)
         return;
     yk__phases_add(&p->steps, steps);
     yk__phases_add(&p->examples, examples);
-    yk__phases_add_real(&p->weight, weights);
+    yk__phases_add_real(&p->weight, weight_sum);
     yk__phases_add_real(&p->loss, loss);
 }
 
