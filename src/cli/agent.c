@@ -259,13 +259,12 @@ static bool handle_launcher(agent *a)
 
 static void serve(agent *a)
 {
-    static const double every = 1.0;
     double next = 0.0;
     a->last_message = yk_now();
     while (!a->pid || a->running) {
         const double now = yk_now();
         if (now >= next) {
-            next = now + every;
+            next = now + YK_AGENT_HEARTBEAT;
             yk_channel_send(a->channel.out, YK_FRAME_ALIVE, 0, 0, NULL, 0);
         }
         const int ready = poll(a->source, SOURCES, (int)((next - now) * 1e3) + 1);

@@ -69,7 +69,8 @@ void yk_job_report(yk_job_frame_kind kind, int value, const void *data, size_t b
 /* An agent runs until its ranks have ended, and returns its exit status. forwards: it sends the output of its ranks to the launcher;
  * otherwise they inherit stdout and stderr. */
 int yk_agent(yk_channel channel, bool forwards);
-#define YK_AGENT_GREETING "\001yoke agent "
+#define YK_AGENT_GREETING  "\001yoke agent "
+#define YK_AGENT_HEARTBEAT 0.5 /* seconds; a sixth of the shortest timeout: hosts may be busy */
 
 bool yk_write_all(int fd, const void *data, size_t bytes);
 

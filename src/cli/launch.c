@@ -106,9 +106,8 @@ static void send_all(const attempt *s, yk_job_frame_kind kind)
 
 static void keep_alive(attempt *s)
 {
-    static const double every = 1.0;
     const double now = yk_now();
-    if (now - s->alive < every)
+    if (now - s->alive < YK_AGENT_HEARTBEAT)
         return;
     s->alive = now;
     send_all(s, YK_FRAME_ALIVE);
@@ -554,7 +553,7 @@ static size_t wait_and_receive(attempt *s, const sigset_t *mask)
 {
     struct pollfd *p = s->job->ready;
     const bool soon = s->over > 0.0 || s->killed > 0.0 || s->signaled > 0.0;
-    const struct timespec time = {.tv_sec = !soon, .tv_nsec = soon ? 100000000 : 0};
+    const struct timespec time = {.tv_nsec = (long)((soon ? 0.1 : YK_AGENT_HEARTBEAT) * 1e9)};
     size_t n = 0;
     for (size_t i = 0; i < s->job->hosts; i++) {
         p[i] = (struct pollfd){.fd = s->agent[i].pid ? s->agent[i].channel.in : -1, .events = POLLIN};
