@@ -16,7 +16,7 @@
 enum {
     INPUT_BUFFER = 1 << 15,
     CRC = 4,
-    PIECE = 1 << 17,    /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
+    PIECE = 1 << 18,    /* bytes that are sent or received at once: the CRC reads them from the L2 cache */
     PUMP_MAX = 1 << 22, /* bytes read from one peer before others get a turn */
     STORED_MAX =
         1 << 24 /* bytes stored for a peer before it has to wait, besides 8 times its longest message */

@@ -13,7 +13,7 @@
 
 enum { MIN = 16 << 10, MAX = 1 << 18 }; /* floats of a bucket; a piece of it fits into the L2 cache */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
-enum { IN_FLIGHT = 8 }; /* buckets */
+enum { IN_FLIGHT = 16 }; /* buckets */
 
 /* The header that a rank sends in each round. */
 typedef struct {
