@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "comm/rendezvous.h"
+#include "config/hosts.h"
 #include "format/ini.h"
 #include "kern/isa.h"
 #include <limits.h>
@@ -290,6 +291,8 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
     for (size_t i = 0; !st && i < o->n; i++)
         if (o->setting[i].name)
             st = set_option(out, &o->setting[i]);
+    if (!st && yoke_options_get(o, "launch") && !out->launch && yk_names_hosts(out))
+        st = yk_fail(YK_EUSAGE, "--launch 0 is a single process, without --hosts or --hostfile");
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/config.ini", out->out ? out->out : "");
     if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && access(path, F_OK) == 0)
