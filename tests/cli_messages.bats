@@ -13,6 +13,8 @@ teardown() {
 @test "a directory of idx files that does not exist" {
     try train --model softmax --data idx:/nowhere
     expect 3 "/nowhere: no such file or directory"
+    try train --model logreg --data libsvm:nowhere --out none
+    expect 3 "nowhere: no such file in $PWD"
 }
 
 @test "no epochs and no steps" {
