@@ -29,6 +29,10 @@ teardown() {
     try train --out nothere --resume
     expect 2 "nothere: no run to resume in this directory"
     [ ! -e nothere ]
+    mkdir empty
+    : >empty/config.ini
+    try train --out empty --resume
+    expect 2 "empty: no run to resume in this directory"
     digits --out run --quiet
     expect 0
     try train --out run --resume --model lenet5

@@ -150,7 +150,7 @@ static bool same_model(const char *a, const char *b)
 static yk_status check_resumed(const yoke_options *o, const char *run, bool there, const yk_config *c)
 {
     const char *model = yoke_options_get(o, "model");
-    if (!there && !model && !c->model) /* with a model, --resume starts a run that does not exist */
+    if (!model && !c->model) /* with a model, --resume starts a run that does not exist */
         return yk_fail(
             YK_EUSAGE,
             "%s: no run to resume in this directory; check --out, or start a run with --model and --data",
