@@ -117,9 +117,14 @@ epsilon 1 optimizer adam, adamw, adagrad or rowwise-adagrad
 initial-accumulator 1 optimizer adagrad or rowwise-adagrad
 lr-decay-every 10 lr-schedule step
 lr-patience 2 lr-schedule plateau
+agent ssh hosts or --hostfile
 restarts 2 launch or --hosts
 token-file x join
 END
+    digits --launch 0 --hosts a:3 --out none
+    expect 2 "--launch 0 is a single process, without --hosts or --hostfile"
+    digits --network any --deadline 9 --out none
+    expect 0 "--network has no effect in one process" "--deadline has no effect in one process"
     digits --resume
     expect 2 "--resume needs --out"
     digits --resume --out none

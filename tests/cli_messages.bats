@@ -13,6 +13,8 @@ teardown() {
 @test "a directory of idx files that does not exist" {
     try train --model softmax --data idx:/nowhere
     expect 3 "/nowhere: no such file or directory"
+    try train --model logreg --data libsvm:nowhere --out none
+    expect 3 "nowhere: no such file in $PWD"
 }
 
 @test "no epochs and no steps" {
@@ -27,6 +29,10 @@ teardown() {
     try train --out nothere --resume
     expect 2 "nothere: no run to resume in this directory"
     [ ! -e nothere ]
+    mkdir empty
+    : >empty/config.ini
+    try train --out empty --resume
+    expect 2 "empty: no run to resume in this directory"
     digits --out run --quiet
     expect 0
     try train --out run --resume --model lenet5

@@ -32,6 +32,7 @@ teardown() { cli_teardown; }
     try train --out run --resume --steps 10 --quiet # fewer steps than the run has
     expect 0
     [ "$(ls run/checkpoints)" = step-16 ]
+    grep -qE '^steps +16$' out # nothing was trained: no rate
 }
 
 @test "a finished run resumes with more epochs or steps, and has each evaluation once" {

@@ -91,12 +91,13 @@ sweep_refused() { # OPTION
 
 @test "sweep: these options can be set on the command line" {
     printf '[train]\n%s\n[grid]\nbatch = 5\n' "$one" >s.ini
-    in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'agent="ssh -x"'
+    printf 'shift\nexec sh -c "$*"\n' >agent
+    in_time 30 sweep s.ini --out s --no-report --set http=0 --set hosts=there:2 --set 'agent="sh agent"'
     expect 0
     grep -q 'http://' s/*/log.txt
-    grep -q -- '; on the command line: --agent ssh -x' s/*/config.ini
+    grep -q -- '; on the command line: --agent sh agent' s/*/config.ini
     # the same command finds the finished run
-    in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'agent="ssh -x"'
+    in_time 30 sweep s.ini --out s --no-report --set http=0 --set hosts=there:2 --set 'agent="sh agent"'
     expect 0 "1 of 1 runs are already complete"
 }
 

@@ -44,6 +44,8 @@ without_libraries() { # COMMAND...
     [ "$(field ranks)" -eq 3 ]
     OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 try $one
     expect 4 "started by Open MPI's mpirun, but yoke-mpi-openmpi.so is neither" "$PWD/here" "../lib/yoke"
+    OMPI_COMM_WORLD_RANK=0 try $one
+    expect 4 "started by Open MPI's mpirun"
     PMI_SIZE=2 PMI_RANK=0 try $one
     expect 4 "started by MPICH's mpirun, but yoke-mpi-mpich.so is neither"
 }

@@ -284,6 +284,14 @@ examples_of() { # RANK
     finish 20
     expect 1
     equal restarts "$(grep -c 'restarting from' err)" 1
+    begin $sync --steps 1000000 --out none --launch 2 --restarts 1
+    wait_for_message "step "
+    signal_rank KILL 1
+    wait_for_message "restarting from the beginning"
+    wait_for_message "2 processes" 2
+    kill -INT "$BACKGROUND"
+    finish 15
+    expect 0
     in_time 60 train --model softmax --data none-such --launch 3 --restarts 5 --out none
     expect 3 "none-such"
     does_not_say "restarting from"

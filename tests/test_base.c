@@ -309,6 +309,18 @@ static void lists_are_cut(void **state)
     }
 }
 
+/* Widths are those of a terminal: wide and combining characters, and bytes that are not UTF-8. */
+static void columns_are_aligned(void **state)
+{
+    (void)state;
+    yk_text rows = {0}, out = {0};
+    yk_text_add(&rows, "a\t1\n\u5e74\u9f84\t2\n\U0001f600\t3\ne\u0301\u00e9\t4\n\xff\t5\n\uac00b\t6\n");
+    yk_text_columns(&out, &rows, "<>");
+    assert_string_equal(
+        out.s, "a     1\n\u5e74\u9f84  2\n\U0001f600    3\ne\u0301\u00e9    4\n\xff     5\n\uac00b   6\n");
+    yk_text_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +337,7 @@ int main(void)
         cmocka_unit_test(large_permutations_do_not_repeat),
         cmocka_unit_test(permutations_look_random),
         cmocka_unit_test(permutations_are_the_same_everywhere),
+        cmocka_unit_test(columns_are_aligned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,7 @@ static void hosts_are_counted(void **state)
     assert_error(
         count("hosts", "a,b:2", "4", &n), YK_EUSAGE,
         "--launch 4: the hosts have only 3 slots; give them more (--hosts a:4,b:4), or use --launch 3");
+    assert_error(count("hosts", "a", "2", &n), YK_EUSAGE, "the hosts have only 1 slot; give them more");
     assert_int_equal(count("join", "runs/x", "2", &n), YK_OK);
     assert_int_equal(n, 1);
     assert_int_equal(count("batch", "10", "0", &n), YK_OK); /* no job */

@@ -56,6 +56,7 @@ static void each_engine_is_recognized(void **state)
          "job-master-0:23457"}, /* Kubeflow */
         {"RANK=0 WORLD_SIZE=1", NULL, 0, 0, 0, 0, false, ""},
         {"RANK=1", NULL, 0, 0, 0, 0, false, ""},
+        {"WORLD_SIZE=1", NULL, 0, 0, 0, 0, false, ""},
         {"JOB_COMPLETION_INDEX=2 WORLD_SIZE=3 MASTER_ADDR=yoke-0.yoke YOKE_PORT=7000", "a Kubernetes Job", 2,
          3, 0, 0, false, "yoke-0.yoke:7000"},
         {"JOB_COMPLETION_INDEX=2", NULL, 0, 0, 0, 0, false, ""}, /* processes that do not belong together */
@@ -99,6 +100,8 @@ static void errors_name_the_variable_and_the_remedy(void **state)
         {"RANK=4 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1", "RANK=4 must be less than WORLD_SIZE=4"},
         {"RANK=-1 WORLD_SIZE=4", "RANK=-1 must be a whole number"},
         {"RANK=0 WORLD_SIZE=4x", "WORLD_SIZE=4x must be a whole number"},
+        {"WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1",
+         "WORLD_SIZE=2, but RANK (in a Kubernetes Job: JOB_COMPLETION_INDEX) is not set"},
         {"RANK=0 WORLD_SIZE=0", "RANK=0 must be less than WORLD_SIZE=0"},
         {"RANK=0 WORLD_SIZE=2", "MASTER_ADDR is not set: set MASTER_ADDR to the host of rank 0"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a", "YOKE_PORT or MASTER_PORT is not set"},

@@ -98,6 +98,16 @@ static void batch_sizes_make_a_table(void **state)
     assert_int_equal(strncmp(csv.s, "batch,global batch,time,", 24), 0);
     assert_non_null(strstr(csv.s, "\r\n5,5,11,"));
     yk_text_fini(&csv);
+    assert_int_equal(yk_table_find(t, "epochs done"), t->columns); /* all the same */
+    done(k);
+
+    made longer = made_run("b-20");
+    longer.batch = 20;
+    longer.epochs = 20;
+    make_run(&longer);
+    k = compare(names, 3);
+    t = table(k, "batch");
+    assert_true(cell(t, 0, "epochs done")->number == 10.0 && cell(t, 1, "epochs done")->number == 20.0);
     done(k);
 }
 

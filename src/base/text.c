@@ -68,12 +68,29 @@ bool yk_text_item(yk_text *t)
     return t->n <= LONG;
 }
 
-/* Columns on a terminal: one per UTF-8 character. */
+/* Columns on a terminal: one per UTF-8 character, two for East Asian scripts and emoji, none for combining marks. wcwidth()
+ * needs a locale. */
 static int width_of(const char *s, size_t n)
 {
+    static const struct {
+        uint32_t first, last;
+        int width;
+    } range[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200b, 0x200f, 0},  {0x2e80, 0x303e, 2},
+                 {0x3041, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},  {0xfe00, 0xfe0f, 0},
+                 {0xfe30, 0xfe6f, 2},   {0xff01, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
+                 {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
     int width = 0;
-    for (; n; n--, s++)
-        width += ((unsigned char)*s & 0xc0) != 0x80;
+    for (size_t bytes; n; s += bytes, n -= bytes) {
+        const size_t length = yk_utf8_length(s);
+        bytes = length ? length : 1;
+        uint32_t code = (unsigned char)*s & (bytes > 1 ? 0x7fu >> bytes : 0xffu);
+        for (size_t i = 1; i < bytes; i++)
+            code = code << 6 | ((unsigned char)s[i] & 0x3fu);
+        int w = 1;
+        for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+            w = code >= range[i].first && code <= range[i].last ? range[i].width : w;
+        width += w;
+    }
     return width;
 }
 

@@ -699,10 +699,11 @@ static yk_status prepare(job *j, int argc, char **argv)
 static int run(job *j)
 {
     const int64_t max = j->config->restarts;
+    const bool saved = strcmp(j->out, "none") != 0;
     bool connected = false;
     for (int64_t i = 0;; i++) {
         attempt s = {.job = j, .agent = j->agent, .ended = j->ended};
-        if (i == 1 && !j->config->resume)
+        if (i == 1 && !j->config->resume && saved)
             yk_argv_add(&j->command, "--resume");
         if (i > 1) /* a lost host may need time to come back */
             yk_sleep(i < 10 ? 0.1 * (double)(i * i) : 10.0);
@@ -713,8 +714,8 @@ static int run(job *j)
             }
             return s.exit;
         }
-        yk_warn("a process was lost; restarting from the last checkpoint (restart %lld of %lld)",
-                (long long)(i + 1), (long long)max);
+        yk_warn("a process was lost; restarting from the %s (restart %lld of %lld)",
+                saved ? "last checkpoint" : "beginning", (long long)(i + 1), (long long)max);
     }
 }
 

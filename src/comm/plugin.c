@@ -61,7 +61,7 @@ static const struct {
     const char *variable, *name;
     yk_mpi_kind kind;
     bool either; /* it can start programs of both MPIs: uses the other one if only its plug-in is installed */
-} launchers[] = {{"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun", YK_MPI_OPEN_MPI, false},
+} launchers[] = {{"OMPI_COMM_WORLD_RANK", "Open MPI's mpirun", YK_MPI_OPEN_MPI, false},
                  {"PMIX_RANK", "srun --mpi=pmix", YK_MPI_OPEN_MPI, true},
                  {"SLURM_JOB_ID", "srun --mpi=pmi2", YK_MPI_MPICH, true},
                  {NULL, "MPICH's mpirun", YK_MPI_MPICH, false}};

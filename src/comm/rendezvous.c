@@ -114,7 +114,7 @@ static yk_status of_mpi(yk_rendezvous *r)
     char parent[600], id[64];
     uint64_t since = 0;
     r->mpi = true;
-    if (!variable("OMPI_COMM_WORLD_SIZE") && variable("SLURM_PROCID") && !variable("MPI_LOCALNRANKS"))
+    if (!variable("OMPI_COMM_WORLD_RANK") && variable("SLURM_PROCID") && !variable("MPI_LOCALNRANKS"))
         return of_slurm(r);
     if (r->local_size != r->size)
         return YK_OK;
@@ -173,12 +173,25 @@ static int find_engine(void)
     return -1;
 }
 
+/* If only the size is known, each process would train alone. */
+static yk_status check_no_engine(void)
+{
+    int size = 0;
+    const yk_status st = number("WORLD_SIZE", 1 << 16, &size);
+    return st || size < 2 ? st
+                          : yk_fail(YK_EUSAGE,
+                                    "WORLD_SIZE=%d, but RANK (in a Kubernetes Job: JOB_COMPLETION_INDEX) is "
+                                    "not set: set both for "
+                                    "each process of the job, or none",
+                                    size);
+}
+
 yk_status yk_rendezvous_read(yk_rendezvous *out)
 {
     const int i = find_engine();
     *out = (yk_rendezvous){.listen_fd = -1};
     if (i < 0)
-        return YK_OK;
+        return check_no_engine();
     yk_rendezvous r = {.engine = engines[i].engine, .size = 1, .listen_fd = -1};
     const struct {
         const char *name;

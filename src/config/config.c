@@ -214,6 +214,7 @@ static yk_status check_effects(const yk_config *c)
         {c->min_delta >= 0.0 && validates, c->patience || monitors, "min-delta",
          "patience or --lr-schedule plateau"},
         {c->token_file, c->join, "token-file", "join HOST:PORT"},
+        {c->agent, yk_names_hosts(c), "agent", "hosts or --hostfile"},
         {c->restarts && !c->resume, yk_config_starts_job(c), "restarts", "launch or --hosts"},
     };
     for (size_t i = 0; i < sizeof rule / sizeof *rule; i++)

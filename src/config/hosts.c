@@ -143,9 +143,10 @@ static yk_status limit(const yk_config *c, list *l)
         left -= l->host[i].processes;
     }
     return yk_fail(YK_EUSAGE,
-                   "--launch %lld: the hosts have only %lld slots; give them more (--hosts a:4,b:4), or use "
+                   "--launch %lld: the hosts have only %lld slot%s; give them more (--hosts a:4,b:4), or use "
                    "--launch %lld",
-                   (long long)c->launch, (long long)(c->launch - left), (long long)(c->launch - left));
+                   (long long)c->launch, (long long)(c->launch - left),
+                   yk_plural((uint64_t)(c->launch - left)), (long long)(c->launch - left));
 }
 
 yk_status yk_job_hosts(const yk_config *c, yk_host **out, size_t *n_out)

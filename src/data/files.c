@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +235,16 @@ static yk_status find_one(const char *pattern, yk_files *f)
     return st;
 }
 
+/* The options of a run are used again by --resume and --join, perhaps in another directory. */
+static yk_status fail_missing(const char *pattern)
+{
+    char directory[PATH_MAX];
+    const bool named = *pattern != '/' && getcwd(directory, sizeof directory);
+    return yk_fail(YK_EDATA, "%s: no %s%s%s", pattern,
+                   strpbrk(pattern, "*?[{") ? "file matches this pattern" : "such file", named ? " in " : "",
+                   named ? directory : "");
+}
+
 /* One or several patterns, separated by commas. */
 static yk_status find_several(const char *list, yk_files *f)
 {
@@ -247,8 +258,7 @@ static yk_status find_several(const char *list, yk_files *f)
         if (!*pattern)
             st = yk_fail(YK_EUSAGE, "%s: a name is missing before or after a comma", list);
         else if (!(st = find_one(pattern, f)) && f->n == before)
-            st = yk_fail(YK_EDATA, "%s: %s", pattern,
-                         strpbrk(pattern, "*?[{") ? "no file matches this pattern" : "no such file");
+            st = fail_missing(pattern);
         free(pattern);
     }
     return st;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "comm/rendezvous.h"
+#include "config/hosts.h"
 #include "format/ini.h"
 #include "kern/isa.h"
 #include <limits.h>
@@ -149,7 +150,7 @@ static bool same_model(const char *a, const char *b)
 static yk_status check_resumed(const yoke_options *o, const char *run, bool there, const yk_config *c)
 {
     const char *model = yoke_options_get(o, "model");
-    if (!there && !model && !c->model) /* with a model, --resume starts a run that does not exist */
+    if (!model && !c->model) /* with a model, --resume starts a run that does not exist */
         return yk_fail(
             YK_EUSAGE,
             "%s: no run to resume in this directory; check --out, or start a run with --model and --data",
@@ -290,6 +291,8 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
     for (size_t i = 0; !st && i < o->n; i++)
         if (o->setting[i].name)
             st = set_option(out, &o->setting[i]);
+    if (!st && yoke_options_get(o, "launch") && !out->launch && yk_names_hosts(out))
+        st = yk_fail(YK_EUSAGE, "--launch 0 is a single process, without --hosts or --hostfile");
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/config.ini", out->out ? out->out : "");
     if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && access(path, F_OK) == 0)

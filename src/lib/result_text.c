@@ -269,11 +269,13 @@ static void print_processes(yk_text *t, const yk_observation *w, const yk_plan *
         yk_text_print(t, "               %s\n", agreement);
 }
 
-/* "20 (0.42 per second)" */
+/* "20 (0.42 per second)"; without a rate if the run was already done when it was resumed. */
 static void print_count(yk_text *t, const char *name, uint64_t n, double rate)
 {
-    yk_text_print(t, rate < 9.95 ? "%-14s %llu (%.2g per second)\n" : "%-14s %llu (%.0f per second)\n", name,
-                  (unsigned long long)n, rate);
+    yk_text_print(t, "%-14s %llu", name, (unsigned long long)n);
+    if (rate > 0.0)
+        yk_text_print(t, rate < 9.95 ? " (%.2g per second)" : " (%.0f per second)", rate);
+    yk_text_add(t, "\n");
 }
 
 /* Servers evaluate and save in the background, so these times may overlap with training. */

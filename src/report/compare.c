@@ -241,7 +241,7 @@ static const struct {
     {{"network", "of the busiest host, in one direction", YK_UNIT_RATE}, FACT(network), SIZES},
     {{"train loss", NULL, YK_UNIT_PLAIN}, FACT(train_loss), RUNS},
     {{"steps done", "updates of the model", YK_UNIT_INTEGER}, FACT(steps), RUNS},
-    {{"epochs done", "passes over the training data", YK_UNIT_SHORT}, EPOCHS, RUNS},
+    {{"epochs done", "passes over the training data", YK_UNIT_SHORT}, EPOCHS, ALL},
     {{"bottleneck", .words = true}, BOTTLENECK, RUNS},
 };
 
@@ -306,7 +306,7 @@ static double value_of(const yk_compare *c, const yk_config_group *g, const yk_c
         return x > 0.0 ? x : (*spread_out = NAN);
     }
     case EPOCHS:
-        return c->epochs_differ ? yk_round_epochs(f->epochs) : NAN;
+        return c->epochs_differ ? yk_round_epochs(yk_group_mean(c, g, FACT(epochs), spread_out)) : NAN;
     default:
         return yk_group_mean(c, g, offset, spread_out);
     }

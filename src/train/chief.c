@@ -146,7 +146,7 @@ static yk_status copy_parameters(chief *c)
     yk_phases_detail(p);
     yk_phase_to(p, YK_PHASE_CHECKPOINT);
     const double began = yk_now();
-    const yk_status st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->savable && !s->due.end);
+    const yk_status st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->savable);
     s->cost = yk_now() - began;
     yk_phase_to(p, YK_PHASE_OTHER);
     return st;
@@ -161,7 +161,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
     s->due.save &= t->result->run_dir != NULL;
     s->repeated = due.eval && t->step == t->schedule.eval.last;
     s->savable = s->due.save || (due.eval && t->set[YK__VALIDATION].used && t->result->run_dir);
-    s->parameters = s->savable || (due.eval && yk__is_evaluated(t)) || due.end;
+    s->parameters = s->savable || (due.eval && yk__is_evaluated(t));
     s->at.late = t->resumed.late + state.late;
     yk_status st = s->savable ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {

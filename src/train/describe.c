@@ -192,8 +192,13 @@ static void print_effects(const yk__trainer *t)
     const yk_plan *p = t->plan;
     const yk_model *model = t->model;
     const uint64_t epoch = p->steps_per_epoch;
-    if (c->local_steps && p->alone)
-        yk_note("--local-steps has no effect in one process: there is nothing to average");
+    const struct {
+        bool given;
+        const char *option;
+    } of_job[] = {{c->local_steps, "local-steps"}, {c->deadline != 8.0, "deadline"}, {c->network, "network"}};
+    for (size_t i = 0; p->alone && i < sizeof of_job / sizeof *of_job; i++)
+        if (of_job[i].given)
+            yk_note("--%s has no effect in one process", of_job[i].option);
     if (t->set[YK__TEST].used && !c->eval_every && epoch && p->eval_every > epoch)
         yk_note(
             "an epoch has only %llu step%s, and the %llu steps of a round (--local-steps) arrive together: "

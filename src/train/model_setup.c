@@ -315,8 +315,11 @@ yk_status yk__make_model(yk__trainer *t)
     if ((st = columns_of(t, &shape.dim)) || (st = fields_of(t, &shape.fields)) ||
         (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
-    for (int i = 0; i < t->model->ntensors; i++)
-        t->result->params += t->model->tensor[i].size; /* without padding */
+    for (int i = 0; i < t->model->ntensors; i++) { /* without padding */
+        const yk_model_tensor *tensor = &t->model->tensor[i];
+        t->result->params += tensor->size;
+        t->result->group[tensor->group].params += tensor->size;
+    }
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
     set_groups(t);
     if (yk_config_validation(c) &&

@@ -47,7 +47,7 @@ static void add_groups(yk_json *j, const yk_result *r)
         yk_json_real(j, "lr", plan->optim.lr);
         yk_json_int_or_null(j, "staleness", plan->staleness != YK_ASYNC, plan->staleness);
         YK_JSON_INTS(
-            j, {"width", g->shape.width}, {"keys", g->shape.keys},
+            j, {"width", g->shape.width}, {"keys", g->shape.keyed ? g->shape.keys : g->params},
             {"parameter_bytes", yk_group_floats(&g->shape) * (1 + (size_t)rule->slots) * sizeof(float)});
         yk_json_int_or_null(j, "values_sent_bytes", is_traffic_known(r), g->values_sent);
         yk_json_end(j);

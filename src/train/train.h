@@ -62,6 +62,7 @@ typedef struct {
 /* A parameter group, as it was trained. */
 typedef struct {
     yk_group shape;
+    uint64_t params;      /* without padding */
     uint64_t values_sent; /* bytes of gradients, deltas and parameters in messages of all ranks */
 } yk_group_result;
 
