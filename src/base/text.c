@@ -14,25 +14,17 @@ void yk_text_fini(yk_text *t)
     *t = (yk_text){0};
 }
 
-/* Reserves n more bytes and the zero byte. */
-static char *reserve(yk_text *t, size_t n)
-{
-    if (t->status)
-        return NULL;
-    const size_t need = t->n + n + 1;
-    t->status = YK_RESERVE(t->s, t->cap, need < 256 ? 256 : need, "a text");
-    return t->status ? NULL : t->s + t->n;
-}
-
 void yk_text_put(yk_text *t, const void *bytes, size_t n)
 {
-    char *to = reserve(t, n);
-    if (!to)
+    const size_t need = t->n + n + 1;
+    if (!t->status)
+        t->status = YK_RESERVE(t->s, t->cap, need < 256 ? 256 : need, "a text");
+    if (t->status)
         return;
     if (n)
-        memcpy(to, bytes, n);
-    to[n] = 0;
+        memcpy(t->s + t->n, bytes, n);
     t->n += n;
+    t->s[t->n] = 0;
 }
 
 void yk_text_add(yk_text *t, const char *s)
@@ -42,19 +34,16 @@ void yk_text_add(yk_text *t, const char *s)
 
 void yk_text_print(yk_text *t, const char *format, ...)
 {
-    va_list list, again;
+    char *s = NULL;
+    va_list list;
     va_start(list, format);
-    va_copy(again, list);
-    char *to = reserve(t, 120);
-    int n = to ? vsnprintf(to, 121, format, list) : 0;
-    if (to && n < 0)
-        t->status = yk_fail(YK_ESYSTEM, "cannot format the text '%s'", format);
-    else if (n > 120 && (to = reserve(t, (size_t)n)))
-        n = vsnprintf(to, (size_t)n + 1, format, again);
-    if (!t->status && n > 0)
-        t->n += (size_t)n;
-    va_end(again);
+    const int n = t->status ? 0 : vasprintf(&s, format, list);
     va_end(list);
+    if (n < 0)
+        t->status = yk_fail(YK_ESYSTEM, "cannot format the text '%s'", format);
+    else if (s)
+        yk_text_put(t, s, (size_t)n);
+    free(n < 0 ? NULL : s);
 }
 
 bool yk_text_item(yk_text *t)
