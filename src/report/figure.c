@@ -248,7 +248,7 @@ static void csv_x(const yk_figure *f, double x, yk_text *out)
 {
     char bucket[YK_BUCKET_SIZE];
     if (f->kind == YK_BARS) {
-        yk_text_csv(out, yk_stacked[(int)x].text);
+        yk_text_csv(out, yk_phase_words[(int)x]);
     } else if (f->kind == YK_HISTOGRAM) {
         yk_bucket_text((size_t)x, bucket);
         yk_text_csv(out, bucket);

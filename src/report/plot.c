@@ -16,8 +16,8 @@ static const char file_style[] =
     ".f0{fill:#0068b5}.f1{fill:#d1570b}.f2{fill:#00805e}.f3{fill:#b03a86}.f4{fill:#d99a00}.f5{fill:#23272d}"
     ".f6{fill:#7a5bd0}.f7{fill:#58b1e4}.whisker{stroke-width:1.2}.spread{fill-opacity:.16;stroke:none}"
     ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}"
-    ".d4{stroke-dasharray:12 4}.over{stroke-dasharray:12 16}.p0{fill:#0068b5}.p1{fill:#00805e}"
-    ".p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}.p6{fill:#86b8dd}.p7{fill:#9c9c9c}"
+    ".d4{stroke-dasharray:12 4}.over{stroke-dasharray:12 16}.p0{fill:#e08a00}.p1{fill:#0068b5}"
+    ".p2{fill:#b03a86}.p3{fill:#e2a6cc}.p4{fill:#d1570b}.p5{fill:#00805e}.p6{fill:#86b8dd}.p7{fill:#9c9c9c}"
     ".on{fill:#fff}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#6b4fa0}";
 
 const char *const yk_x_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
@@ -65,7 +65,7 @@ const char *yk_figure_entry(const yk_figure *f, size_t i, char *class)
     for (size_t k = 0; k < f->n; k++)
         any |= i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
     snprintf(class, 16, "p%d", (int)i);
-    return any ? yk_stacked[i].text : NULL;
+    return any ? yk_phase_words[i] : NULL;
 }
 
 /* The legend, in columns as wide as the longest entry; returns its height. out NULL: only measures it. */
@@ -452,7 +452,7 @@ static void draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
                         "<rect class=\"bar p%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" "
                         "height=\"%.1f\"><title>%s: %s %.1f %%</title></rect>",
                         phase, b.left + b.width * at, y, b.width * part, bar, f->series[i].name,
-                        yk_stacked[phase].text, 100.0 * part);
+                        yk_phase_words[phase], 100.0 * part);
             at += part;
         }
         yk_text_add(out, "</g>");
