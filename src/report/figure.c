@@ -234,7 +234,7 @@ yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
 
 /* ---- CSV ---- */
 
-void yk_bucket_text(size_t k, char *out)
+const char *yk_bucket_text(size_t k, char *out)
 {
     if (k < 2)
         snprintf(out, YK_BUCKET_SIZE, "%zu", k);
@@ -242,6 +242,7 @@ void yk_bucket_text(size_t k, char *out)
         snprintf(out, YK_BUCKET_SIZE, "%llu\u2013%llu", 1ull << (k - 1), (1ull << k) - 1);
     else
         snprintf(out, YK_BUCKET_SIZE, "more");
+    return out;
 }
 
 static void csv_x(const yk_figure *f, double x, yk_text *out)
@@ -250,8 +251,7 @@ static void csv_x(const yk_figure *f, double x, yk_text *out)
     if (f->kind == YK_BARS) {
         yk_text_csv(out, yk_phase_words[(int)x]);
     } else if (f->kind == YK_HISTOGRAM) {
-        yk_bucket_text((size_t)x, bucket);
-        yk_text_csv(out, bucket);
+        yk_text_csv(out, yk_bucket_text((size_t)x, bucket));
     } else if (f->kind == YK_MATRIX) {
         yk_text_csv(out, f->series[(size_t)x].name);
     } else {

@@ -91,7 +91,7 @@ void yk_figure_csv(const yk_figure *f, yk_text *out);
 
 /* Bucket k of a staleness histogram: "0", "1", "2-3", "4-7". */
 #define YK_BUCKET_SIZE 48
-void yk_bucket_text(size_t k, char *out);
+const char *yk_bucket_text(size_t k, char *out); /* returns `out` */
 
 /* "Test accuracy: batch 5", "Memory over time: run sync, 2 workers". */
 void yk_figure_name(const yk_figure *f, char *out, size_t size);

@@ -126,11 +126,10 @@ static void draw_y(const yk_axis *y, const box *b, yk_text *out)
     char s[YK_UNIT_SIZE];
     for (int i = 0; i < y->ticks; i++) {
         double at = b->top + b->height * (1.0 - yk_axis_at(y, y->tick[i]));
-        yk_axis_text(y, y->tick[i], s);
         yk_text_print(
             out,
             "<path class=\"grid\" d=\"M%.0f %.1fh%.0f\"/><text class=\"e\" x=\"%.0f\" y=\"%.1f\">%s</text>",
-            b->left, at, b->width, b->left - 7.0, at + 4.0, s);
+            b->left, at, b->width, b->left - 7.0, at + 4.0, yk_axis_text(y, y->tick[i], s));
     }
     if (*y->word)
         yk_text_print(out, "<text class=\"u\" x=\"2\" y=\"%.0f\">%s</text>", b->top - 14.0, y->word);
@@ -230,8 +229,7 @@ static void draw_x(const yk_axis *x, const box *b, const char *words, yk_text *o
     yk_text_print(out, "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/>", b->left, bottom, b->width);
     for (int i = 0; i < x->ticks; i++) {
         double at = b->left + b->width * yk_axis_at(x, x->tick[i]);
-        yk_axis_text(x, x->tick[i], s);
-        double half = text_width(s) / 2.0;
+        double half = text_width(yk_axis_text(x, x->tick[i], s)) / 2.0;
         if (at - half < last + 6.0)
             continue;
         last = at + half;
@@ -396,20 +394,19 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
 /* ---- rectangles: stacked bars of phases, the histogram of staleness, the confusion matrix ---- */
 
 /* Cuts a name in the middle: names of runs differ most at their ends. */
-static void shorten(const char *s, size_t max, char *out, size_t size)
+static const char *shorten(const char *s, size_t max, char out[static 96])
 {
     size_t n = strlen(s);
-    if (n <= max) {
-        snprintf(out, size, "%s", s);
-        return;
-    }
+    if (n <= max)
+        return s;
     size_t head = max / 3, tail = max - head - 1;
     while (head > 0 && (s[head] & 0xc0) == 0x80) /* not inside a character */
         head--;
     const char *end = s + n - tail;
     while ((*end & 0xc0) == 0x80)
         end++;
-    snprintf(out, size, "%.*s\u2026%s", (int)head, s, end);
+    snprintf(out, 96, "%.*s\u2026%s", (int)head, s, end);
+    return out;
 }
 
 /* Long names are above their bars, short ones beside them: this also fits on a phone. */
@@ -428,21 +425,19 @@ static void draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
     draw_open(f, " data-bars=\"1\"", b.top + b.height + 26.0, how, out);
     for (int i = 0; i < x.ticks; i++) {
         double at = b.left + b.width * x.tick[i];
-        yk_axis_text(&x, x.tick[i], s);
         bool edge = i == x.ticks - 1;
         yk_text_print(out,
                       "<path class=\"grid\" d=\"M%.1f %.0fv%.1f\"/><text class=\"%s\" x=\"%.1f\" "
                       "y=\"%.1f\">%s%s</text>",
                       at, b.top, b.height, edge ? "e" : "m", edge ? b.left + b.width + 8.0 : at,
-                      b.top + b.height + 17.0, s, edge ? " %" : "");
+                      b.top + b.height + 17.0, yk_axis_text(&x, x.tick[i], s), edge ? " %" : "");
     }
     for (size_t i = 0; i < f->n; i++) {
         double y = b.top + row * (double)i + 4.0 + head, at = 0.0;
-        shorten(f->series[i].name, 56, name, sizeof name);
         yk_text_print(out, "<g class=\"s\" data-r=\"%d\"><text%s x=\"%.0f\" y=\"%.1f\">", f->series[i].run,
                       above ? "" : " class=\"e\"", above ? b.left : b.left - 8.0,
                       above ? y - 5.0 : y + bar / 2.0 + 4.0);
-        yk_html(out, "%s</text>", name);
+        yk_html(out, "%s</text>", shorten(f->series[i].name, 56, name));
         for (size_t k = 0; k < f->series[i].n; k++) {
             const yk_point *p = &f->series[i].point[k];
             const double part = p->y;
@@ -463,14 +458,13 @@ static void draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
 static void draw_name(const char *class, double x, double y, const char *name, double width, yk_text *out)
 {
     char text[96];
-    shorten(name, width > 22.2 ? (size_t)(width / 7.4) : 3, text, sizeof text);
-    yk_html(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", class, x, y, text);
+    yk_html(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", class, x, y,
+            shorten(name, width > 22.2 ? (size_t)(width / 7.4) : 3, text));
 }
 
 static const char *column_name(const yk_figure *f, size_t k, char *bucket /* [YK_BUCKET_SIZE] */)
 {
-    yk_bucket_text(k, bucket);
-    return f->kind == YK_MATRIX ? f->series[k].name : bucket;
+    return f->kind == YK_MATRIX ? f->series[k].name : yk_bucket_text(k, bucket);
 }
 
 /* The color is the share of the row: correct predictions blue, wrong ones orange. */
