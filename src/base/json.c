@@ -42,6 +42,14 @@ int yk_utf8_cut(const char *s, size_t max)
     return (int)n;
 }
 
+int yk_utf8_width(const char *s, size_t n)
+{
+    int width = 0;
+    for (; n; n--, s++)
+        width += ((unsigned char)*s & 0xc0) != 0x80;
+    return width;
+}
+
 static void add(yk_json *j, const char *s)
 {
     yk_text_add(&j->out, s);

@@ -83,4 +83,7 @@ bool yk_is_utf8(const char *s);
 /* How many of the first `max` bytes of s belong to whole characters, for "%.*s". */
 int yk_utf8_cut(const char *s, size_t max);
 
+/* The number of characters in n bytes: columns on a terminal. */
+int yk_utf8_width(const char *s, size_t n);
+
 #endif

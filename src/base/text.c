@@ -57,15 +57,6 @@ bool yk_text_item(yk_text *t)
     return t->n <= LONG;
 }
 
-/* Columns on a terminal: one per UTF-8 character. */
-static int width_of(const char *s, size_t n)
-{
-    int width = 0;
-    for (; n; n--, s++)
-        width += ((unsigned char)*s & 0xc0) != 0x80;
-    return width;
-}
-
 void yk_text_columns(yk_text *t, yk_text *rows, const char *align)
 {
     int width[YK_TEXT_COLUMNS] = {0}, whole = -2, blanks = 0; /* blanks: none at the end of a line */
@@ -73,14 +64,15 @@ void yk_text_columns(yk_text *t, yk_text *rows, const char *align)
     size_t c = 0, n;
     t->status = t->status ? t->status : rows->status;
     for (const char *p = text; *p; p += n + (p[n] != 0)) {
-        const int w = width_of(p, n = strcspn(p, "\t\n"));
+        const int w = yk_utf8_width(p, n = strcspn(p, "\t\n"));
         width[c] = w > width[c] ? w : width[c];
         c = p[n] == '\t' && align[c + 1] ? c + 1 : 0;
     }
     for (size_t k = 0; align[k]; k++)
         whole += width[k] + 2;
     for (const char *p = text; *p; p += n + (p[n] != 0)) {
-        const int pad = width[c] - width_of(p, n = strcspn(p, "\t\n")), before = align[c] == '>' ? pad : 0;
+        const int pad = width[c] - yk_utf8_width(p, n = strcspn(p, "\t\n")),
+                  before = align[c] == '>' ? pad : 0;
         const bool rule = !c && !strncmp(p, "-\n", 2);
         for (int i = 0; rule && i < whole; i++)
             yk_text_add(t, "-");

@@ -351,8 +351,7 @@ static void fill_runs(yk_compare *c, const yk__table_kind *kind, yk_table *t)
         yk_table_row(t, (int)group->run[0]);
         yk_table_text(t, names ? c->run[group->run[0]].name : text);
         yk__put_options(c, t, group->run[0]);
-        yk__group_status(c, group, text);
-        yk_table_text(t, text);
+        yk_table_text(t, yk__group_status(c, group, text));
         put_results(c, t, kind->results, group, NULL);
     }
 }

@@ -149,8 +149,8 @@ void yk__find_target(yk_compare *c);
  * options. */
 bool yk__shows_names(const yk_compare *c);
 
-/* "": all runs of the group are complete; "failed", "1 of 3 failed". */
-void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out /* [64] */);
+/* "": all runs of the group are complete; "failed", "1 of 3 failed". Returns `out`. */
+const char *yk__group_status(const yk_compare *c, const yk_config_group *g, char *out /* [64] */);
 
 void yk__labels_make(yk_compare *c);
 

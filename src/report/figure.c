@@ -24,10 +24,9 @@ void yk_figures_fini(yk_figures *fs)
 /* "test-accuracy-batch-5": the name in lower case, with a number if another figure has the same. */
 static void make_id(const yk_figures *fs, yk_figure *f)
 {
-    char name[512];
+    char name[256];
     size_t n = 0;
-    yk_figure_name(f, name, sizeof name);
-    for (const char *c = name; *c && n < sizeof f->id - 8; c++)
+    for (const char *c = yk_figure_name(f, name); *c && n < sizeof f->id - 8; c++)
         if (isalnum((unsigned char)*c) || (*c == '.' && n))
             f->id[n++] = (char)tolower((unsigned char)*c);
         else if (n && f->id[n - 1] != '-')
@@ -134,10 +133,11 @@ void yk__figures_share_y(yk_figures *fs, size_t first)
     }
 }
 
-void yk_figure_name(const yk_figure *f, char *out, size_t size)
+const char *yk_figure_name(const yk_figure *f, char *out)
 {
-    snprintf(out, size, "%s%s%s%s%s", f->title, *f->panel ? ": " : "", f->panel, f->of ? ": run " : "",
+    snprintf(out, 256, "%s%s%s%s%s", f->title, *f->panel ? ": " : "", f->panel, f->of ? ": run " : "",
              f->of ? f->of : "");
+    return out;
 }
 
 /* ---- the mean over seeds ---- */

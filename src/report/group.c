@@ -82,7 +82,7 @@ bool yk__shows_names(const yk_compare *c)
     return c->groups == c->n;
 }
 
-void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
+const char *yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
 {
     size_t bad = 0;
     const char *what = "";
@@ -96,6 +96,7 @@ void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
         snprintf(out, 64, "%zu of %zu %s", bad, g->n, what);
     else
         snprintf(out, 64, "%s", what);
+    return out;
 }
 
 /* ---- options ---- */

@@ -1,5 +1,6 @@
 #include "report/plot.h"
 
+#include "base/json.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,10 +45,7 @@ static const box plot_box = {LEFT, TOP, YK__WIDTH - LEFT - RIGHT, YK__HEIGHT - T
 /* An estimate for a wide font: the real width is unknown without the font. */
 static double text_width(const char *s)
 {
-    double n = 0.0;
-    for (; *s; s++)
-        n += (*s & 0xc0) != 0x80;
-    return 7.4 * n;
+    return 7.4 * yk_utf8_width(s, strlen(s));
 }
 
 size_t yk_figure_entries(const yk_figure *f)
@@ -102,7 +100,7 @@ static double draw_legend(const yk_figure *f, double top, yk_text *out)
 static void draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out)
 {
     char name[256];
-    yk_figure_name(f, name, sizeof name);
+    yk_figure_name(f, name);
     if (how == YK_DRAW_PAGE) {
         yk_html(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\" data-f=\"%s\"", YK__WIDTH,
                 height, name, f->id);
@@ -399,13 +397,10 @@ static const char *shorten(const char *s, size_t max, char out[static 96])
     size_t n = strlen(s);
     if (n <= max)
         return s;
-    size_t head = max / 3, tail = max - head - 1;
-    while (head > 0 && (s[head] & 0xc0) == 0x80) /* not inside a character */
-        head--;
-    const char *end = s + n - tail;
-    while ((*end & 0xc0) == 0x80)
+    const char *end = s + n - (max - max / 3 - 1);
+    while ((*end & 0xc0) == 0x80) /* not inside a character */
         end++;
-    snprintf(out, 96, "%.*s\u2026%s", (int)head, s, end);
+    snprintf(out, 96, "%.*s\u2026%s", yk_utf8_cut(s, max / 3), s, end);
     return out;
 }
 
