@@ -65,7 +65,7 @@ static void quoted(yk_json *j, const char *s)
         const char *at = strchr(plain, c);
         char code[8];
         n = yk_utf8_length(s);
-        if (n && c >= 0x20 && c != 0x7f && !at && !(j->html && (c == '<' || c == '&')))
+        if (n && c >= 0x20 && c != 0x7f && !at)
             continue;
         yk_text_put(&j->out, from, (size_t)(s - from));
         from = s + 1;

@@ -27,7 +27,6 @@ typedef struct {
     /* options: */
     int digits;          /* significant digits of real numbers; 0: 9 */
     bool indent;         /* one value per line */
-    bool html;           /* safe inside <script> */
     const char *between; /* separates top-level values; NULL: nothing */
     /* private: */
     yk_text out;
