@@ -42,6 +42,31 @@ int yk_utf8_cut(const char *s, size_t max)
     return (int)n;
 }
 
+/* wcwidth() needs a locale. */
+int yk_utf8_width(const char *s, size_t n)
+{
+    static const struct {
+        uint32_t first, last;
+        int width;
+    } range[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200b, 0x200f, 0},  {0x2e80, 0x303e, 2},
+                 {0x3041, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},  {0xfe00, 0xfe0f, 0},
+                 {0xfe30, 0xfe6f, 2},   {0xff01, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
+                 {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
+    int width = 0;
+    for (size_t bytes; n; s += bytes, n -= bytes) {
+        const size_t length = yk_utf8_length(s);
+        bytes = length && length <= n ? length : 1;
+        uint32_t code = (unsigned char)*s & (bytes > 1 ? 0x7fu >> bytes : 0xffu);
+        for (size_t i = 1; i < bytes; i++)
+            code = code << 6 | ((unsigned char)s[i] & 0x3fu);
+        int w = 1;
+        for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+            w = code >= range[i].first && code <= range[i].last ? range[i].width : w;
+        width += w;
+    }
+    return width;
+}
+
 static void add(yk_json *j, const char *s)
 {
     yk_text_add(&j->out, s);
@@ -57,7 +82,7 @@ static void quoted(yk_json *j, const char *s)
         const char *at = strchr(plain, c);
         char code[8];
         n = yk_utf8_length(s);
-        if (n && c >= 0x20 && c != 0x7f && !at && !(j->html && (c == '<' || c == '&')))
+        if (n && c >= 0x20 && c != 0x7f && !at)
             continue;
         yk_text_put(&j->out, from, (size_t)(s - from));
         from = s + 1;

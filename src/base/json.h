@@ -27,7 +27,6 @@ typedef struct {
     /* options: */
     int digits;          /* significant digits of real numbers; 0: 9 */
     bool indent;         /* one value per line */
-    bool html;           /* safe inside <script> */
     const char *between; /* separates top-level values; NULL: nothing */
     /* private: */
     yk_text out;
@@ -82,5 +81,8 @@ bool yk_is_utf8(const char *s);
 
 /* How many of the first `max` bytes of s belong to whole characters, for "%.*s". */
 int yk_utf8_cut(const char *s, size_t max);
+
+/* Columns that n bytes take on a terminal: one per character, two for East Asian scripts and emoji, none for combining marks. */
+int yk_utf8_width(const char *s, size_t n);
 
 #endif

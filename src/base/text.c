@@ -14,25 +14,17 @@ void yk_text_fini(yk_text *t)
     *t = (yk_text){0};
 }
 
-/* Reserves n more bytes and the zero byte. */
-static char *reserve(yk_text *t, size_t n)
-{
-    if (t->status)
-        return NULL;
-    const size_t need = t->n + n + 1;
-    t->status = YK_RESERVE(t->s, t->cap, need < 256 ? 256 : need, "a text");
-    return t->status ? NULL : t->s + t->n;
-}
-
 void yk_text_put(yk_text *t, const void *bytes, size_t n)
 {
-    char *to = reserve(t, n);
-    if (!to)
+    const size_t need = t->n + n + 1;
+    if (!t->status)
+        t->status = YK_RESERVE(t->s, t->cap, need < 256 ? 256 : need, "a text");
+    if (t->status)
         return;
     if (n)
-        memcpy(to, bytes, n);
-    to[n] = 0;
+        memcpy(t->s + t->n, bytes, n);
     t->n += n;
+    t->s[t->n] = 0;
 }
 
 void yk_text_add(yk_text *t, const char *s)
@@ -42,19 +34,16 @@ void yk_text_add(yk_text *t, const char *s)
 
 void yk_text_print(yk_text *t, const char *format, ...)
 {
-    va_list list, again;
+    char *s = NULL;
+    va_list list;
     va_start(list, format);
-    va_copy(again, list);
-    char *to = reserve(t, 120);
-    int n = to ? vsnprintf(to, 121, format, list) : 0;
-    if (to && n < 0)
-        t->status = yk_fail(YK_ESYSTEM, "cannot format the text '%s'", format);
-    else if (n > 120 && (to = reserve(t, (size_t)n)))
-        n = vsnprintf(to, (size_t)n + 1, format, again);
-    if (!t->status && n > 0)
-        t->n += (size_t)n;
-    va_end(again);
+    const int n = t->status ? 0 : vasprintf(&s, format, list);
     va_end(list);
+    if (n < 0)
+        t->status = yk_fail(YK_ESYSTEM, "cannot format the text '%s'", format);
+    else if (s)
+        yk_text_put(t, s, (size_t)n);
+    free(n < 0 ? NULL : s);
 }
 
 bool yk_text_item(yk_text *t)
@@ -68,32 +57,6 @@ bool yk_text_item(yk_text *t)
     return t->n <= LONG;
 }
 
-/* Columns on a terminal: one per UTF-8 character, two for East Asian scripts and emoji, none for combining marks. wcwidth()
- * needs a locale. */
-static int width_of(const char *s, size_t n)
-{
-    static const struct {
-        uint32_t first, last;
-        int width;
-    } range[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200b, 0x200f, 0},  {0x2e80, 0x303e, 2},
-                 {0x3041, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},  {0xfe00, 0xfe0f, 0},
-                 {0xfe30, 0xfe6f, 2},   {0xff01, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
-                 {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
-    int width = 0;
-    for (size_t bytes; n; s += bytes, n -= bytes) {
-        const size_t length = yk_utf8_length(s);
-        bytes = length ? length : 1;
-        uint32_t code = (unsigned char)*s & (bytes > 1 ? 0x7fu >> bytes : 0xffu);
-        for (size_t i = 1; i < bytes; i++)
-            code = code << 6 | ((unsigned char)s[i] & 0x3fu);
-        int w = 1;
-        for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-            w = code >= range[i].first && code <= range[i].last ? range[i].width : w;
-        width += w;
-    }
-    return width;
-}
-
 void yk_text_columns(yk_text *t, yk_text *rows, const char *align)
 {
     int width[YK_TEXT_COLUMNS] = {0}, whole = -2, blanks = 0; /* blanks: none at the end of a line */
@@ -101,14 +64,15 @@ void yk_text_columns(yk_text *t, yk_text *rows, const char *align)
     size_t c = 0, n;
     t->status = t->status ? t->status : rows->status;
     for (const char *p = text; *p; p += n + (p[n] != 0)) {
-        const int w = width_of(p, n = strcspn(p, "\t\n"));
+        const int w = yk_utf8_width(p, n = strcspn(p, "\t\n"));
         width[c] = w > width[c] ? w : width[c];
         c = p[n] == '\t' && align[c + 1] ? c + 1 : 0;
     }
     for (size_t k = 0; align[k]; k++)
         whole += width[k] + 2;
     for (const char *p = text; *p; p += n + (p[n] != 0)) {
-        const int pad = width[c] - width_of(p, n = strcspn(p, "\t\n")), before = align[c] == '>' ? pad : 0;
+        const int pad = width[c] - yk_utf8_width(p, n = strcspn(p, "\t\n")),
+                  before = align[c] == '>' ? pad : 0;
         const bool rule = !c && !strncmp(p, "-\n", 2);
         for (int i = 0; rule && i < whole; i++)
             yk_text_add(t, "-");

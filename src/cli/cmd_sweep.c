@@ -62,13 +62,14 @@ typedef struct {
 
 /* ---- messages ---- */
 
-static void clock_text(double seconds, char *out, size_t size)
+static const char *clock_text(double seconds, char out[32])
 {
     long s = lround(fmax(seconds, 0.0));
     if (s >= 3600)
-        snprintf(out, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+        snprintf(out, 32, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
     else
-        snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
+        snprintf(out, 32, "%ld:%02ld", s / 60, s % 60);
+    return out;
 }
 
 /* Seconds that a complete run took, including loading; 0: it is not complete. */
@@ -91,30 +92,26 @@ static double expected(const yk_sweep_plan *p, size_t point)
     return same.n ? same.mean : all.mean;
 }
 
-/* ", about 1:40 left" for the runs from `first` on, of which `spent` seconds have passed. */
-static void left_text(const sweep *s, size_t first, double spent, char *out, size_t size)
+/* ", about 1:40 left" for the runs from `first` on, of which `spent` seconds have passed; "": not known. */
+static const char *left_text(const sweep *s, size_t first, double spent, char out[64])
 {
     double left = 0.0;
     char text[32];
-    *out = '\0';
     for (size_t i = s->plan.file.halving ? s->plan.nruns : first; i < s->plan.nruns; i++) {
         double one = took(&s->plan.run[i]) > 0.0 ? 0.0 : expected(&s->plan, s->plan.run[i].point);
         left += i == first ? fmax(one - spent, 0.0) : one;
     }
-    if (left <= 0.0)
-        return;
-    clock_text(left, text, sizeof text);
-    snprintf(out, size, ", about %s left", text);
+    snprintf(out, 64, left > 0.0 ? ", about %s left" : "", clock_text(left, text));
+    return out;
 }
 
 static void show_progress(const sweep *s)
 {
-    char spent[32], left[64];
-    if (!yk_progress_wanted())
-        return;
-    clock_text(yk_now() - s->began, spent, sizeof spent);
-    left_text(s, s->at, yk_now() - s->began, left, sizeof left);
-    yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
+    const double spent = yk_now() - s->began;
+    char text[32], left[64];
+    if (yk_progress_wanted())
+        yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label,
+                    clock_text(spent, text), left_text(s, s->at, spent, left));
 }
 
 /* "accuracy 92.10 %, test loss 0.2896, AUC 0.7844, validation AUC 0.7801", as far as known; without a test set, the training loss. */
@@ -123,21 +120,23 @@ static void report_done(const sweep *s, size_t i)
     const yk_sweep_run *r = &s->plan.run[i];
     const double accuracy = yk_number_at(r->summary, "test_accuracy"),
                  test = yk_number_at(r->summary, "test_loss"), auc = yk_number_at(r->summary, "test_auc");
-    char score[64], more[32] = "", validation[64] = "", left[64];
-    if (isfinite(accuracy))
-        snprintf(score, sizeof score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy, test);
-    else
-        snprintf(score, sizeof score, "%s loss %.4f", isfinite(test) ? "test" : "training",
-                 isfinite(test) ? test : yk_number_at(r->summary, "train_loss"));
-    if (isfinite(auc))
-        snprintf(more, sizeof more, ", AUC %.4f", auc);
     const bool percent = yk_sweep_in_percent(&s->plan);
+    yk_text score = {0};
+    char left[64];
+    if (isfinite(accuracy))
+        yk_text_print(&score, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy, test);
+    else
+        yk_text_print(&score, "%s loss %.4f", isfinite(test) ? "test" : "training",
+                      isfinite(test) ? test : yk_number_at(r->summary, "train_loss"));
+    if (isfinite(auc))
+        yk_text_print(&score, ", AUC %.4f", auc);
     if (s->plan.monitor)
-        snprintf(validation, sizeof validation, percent ? ", validation %s %.2f %%" : ", validation %s %.4f",
-                 s->plan.monitor->title, (percent ? 100.0 : 1.0) * yk_number_at(r->summary, "best_value"));
-    left_text(s, i + 1, 0.0, left, sizeof left);
-    yk_note("run %zu of %zu: %s: %s%s%s in %.1f s%s", i + 1, s->plan.nruns, r->label, score, more, validation,
-            took(r), left);
+        yk_text_print(&score, percent ? ", validation %s %.2f %%" : ", validation %s %.4f",
+                      s->plan.monitor->title,
+                      (percent ? 100.0 : 1.0) * yk_number_at(r->summary, "best_value"));
+    yk_note("run %zu of %zu: %s: %s in %.1f s%s", i + 1, s->plan.nruns, r->label, score.s ? score.s : "",
+            took(r), left_text(s, i + 1, 0.0, left));
+    yk_text_fini(&score);
 }
 
 /* ---- a child ---- */

@@ -30,7 +30,7 @@
 #include "comm/rendezvous.h"
 #include "comm/transport.h"
 
-/* "unix:NAME" (an abstract Unix socket, this host only), "HOST:PORT" or "[ADDRESS]:PORT". */
+/* As in base/socket.h. */
 typedef struct {
     char text[YK_ADDRESS_MAX];
 } yk_address;
@@ -45,8 +45,5 @@ yk_status yk_native_listen(const char *address, const char *token, yk_address *b
 /* Connects to the servers of a job. */
 yk_status yk_native_connect(const yk_address *address, int n, const char *token, double timeout,
                             yk_transport *out);
-
-yk_status yk_socket_listen(const char *address, int *out); /* a listening socket, non-blocking */
-int yk_socket_port(int fd);                                /* at which it listens; 0: a Unix socket */
 
 #endif

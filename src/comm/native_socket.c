@@ -45,63 +45,6 @@ typedef struct {
     yk_hello hello;
 } introduction;
 
-/* ---- addresses ---- */
-
-typedef struct {
-    struct sockaddr_storage at;
-    socklen_t size;
-} endpoint;
-
-static bool is_unix(const char *address)
-{
-    return strncmp(address, "unix:", 5) == 0;
-}
-
-/* An abstract name: no file is left behind. */
-static yk_status unix_endpoint(const char *address, endpoint *out)
-{
-    struct sockaddr_un *un = (struct sockaddr_un *)&out->at;
-    const size_t n = strlen(address + 5);
-    if (!n || n > sizeof un->sun_path - 1)
-        return yk_fail(YK_EUSAGE, "%s: the name of a Unix socket has 1 to %zu characters", address,
-                       sizeof un->sun_path - 1);
-    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(un->sun_path + 1, address + 5, n);
-    out->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-    return YK_OK;
-}
-
-/* HOST:PORT or [ADDRESS]:PORT; an empty host listens on all interfaces. */
-static yk_status tcp_endpoint(const char *address, bool passive, endpoint *out)
-{
-    char host[YK_ADDRESS_MAX];
-    const char *colon = strrchr(address, ':'), *begin = address;
-    uint64_t port;
-    const char *end = colon ? yk_digits(colon + 1, 65535, &port) : NULL;
-    if (!end || *end || strlen(address) >= sizeof host)
-        return yk_fail(YK_EUSAGE, "%s: not an address of the form HOST:PORT", address);
-    size_t n = (size_t)(colon - address);
-    if (n >= 2 && *begin == '[' && begin[n - 1] == ']') {
-        begin++;
-        n -= 2;
-    }
-    snprintf(host, sizeof host, "%.*s", (int)n, begin);
-    const struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0};
-    struct addrinfo *found = NULL;
-    const int code = getaddrinfo(*host ? host : passive ? "::" : NULL, colon + 1, &want, &found);
-    if (code)
-        return yk_fail(YK_ELOST, "%s: cannot find the address of the host: %s", address, gai_strerror(code));
-    memcpy(&out->at, found->ai_addr, found->ai_addrlen);
-    out->size = found->ai_addrlen;
-    freeaddrinfo(found);
-    return YK_OK;
-}
-
-static yk_status resolve(const char *address, bool passive, endpoint *out)
-{
-    return is_unix(address) ? unix_endpoint(address, out) : tcp_endpoint(address, passive, out);
-}
-
 /* ---- sending and receiving with a deadline ---- */
 
 static bool wait_for(int fd, short events, double until)
@@ -159,7 +102,7 @@ static bool same_user(int fd)
 
 static yk_status check_token(const char *address, const char *token)
 {
-    if (*token || is_unix(address))
+    if (*token || yk_address_is_unix(address))
         return YK_OK;
     return yk_fail(YK_EUSAGE,
                    "%s: processes on several hosts need a token, so that only they can connect: set "
@@ -192,39 +135,6 @@ static void drop(pending *p)
     if (p->since > 0.0)
         close(p->fd);
     p->since = 0.0;
-}
-
-static yk_status listen_at(const char *address, int *out)
-{
-    endpoint e = {.size = 0};
-    yk_status st = resolve(address, true, &e);
-    if (st)
-        return st;
-    const int fd = socket(e.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int on = 1, off = 0;
-    if (fd >= 0 && e.at.ss_family != AF_UNIX)
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd >= 0 && e.at.ss_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&e.at, e.size) || listen(fd, SOMAXCONN)) {
-        st = yk_fail(YK_ESYSTEM, "%s: cannot listen: %s", address, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return st;
-    }
-    *out = fd;
-    return YK_OK;
-}
-
-/* A host without IPv6 has no address [::]. */
-yk_status yk_socket_listen(const char *address, int *out)
-{
-    char v4[YK_ADDRESS_MAX];
-    yk_status st = listen_at(address, out);
-    if (!st || strncmp(address, "[::]:", 5))
-        return st;
-    snprintf(v4, sizeof v4, "0.0.0.0:%s", address + 5);
-    return listen_at(v4, out);
 }
 
 yk_status yk_listener_create(const char *address, int listen_fd, const char *token, yk_listener **out)
@@ -271,17 +181,6 @@ int yk_listener_descriptor(const yk_listener *l)
 int yk_listener_port(const yk_listener *l)
 {
     return yk_socket_port(l->fd);
-}
-
-int yk_socket_port(int fd)
-{
-    struct sockaddr_storage at;
-    socklen_t size = sizeof at;
-    if (getsockname(fd, (struct sockaddr *)&at, &size))
-        return 0;
-    return at.ss_family == AF_INET    ? ntohs(((struct sockaddr_in *)&at)->sin_port)
-           : at.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&at)->sin6_port)
-                                      : 0;
 }
 
 static bool send_now(int fd, const void *data, size_t n)
@@ -352,7 +251,7 @@ int yk_listener_accept(yk_listener *l, yk_hello *out)
 /* ---- the client ---- */
 
 /* -1: failed; errno says why. */
-static int connect_until(const endpoint *e, double until)
+static int connect_until(const yk_endpoint *e, double until)
 {
     const int fd = socket(e->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     int error = 0;
@@ -409,9 +308,9 @@ yk_status yk_dial(const char *address, const char *token, const yk_hello *hello,
     if (st)
         return st;
     do {
-        endpoint e = {.size = 0};
+        yk_endpoint e = {.size = 0};
         int fd = -1;
-        if ((st = resolve(address, false, &e)) ==
+        if ((st = yk_endpoint_find(address, false, &e)) ==
             YK_EUSAGE) /* a name may be unknown until its host has started */
             return st;
         if (!st && (fd = connect_until(&e, until)) < 0) {

@@ -16,9 +16,9 @@
 #ifndef YK_COMM_RENDEZVOUS_H
 #define YK_COMM_RENDEZVOUS_H
 
-#include "base/status.h"
+#include "base/socket.h"
 
-enum { YK_TOKEN_BYTES = 32, YK_TOKEN_TEXT = 2 * YK_TOKEN_BYTES + 1, YK_ADDRESS_MAX = 280 };
+enum { YK_TOKEN_BYTES = 32, YK_TOKEN_TEXT = 2 * YK_TOKEN_BYTES + 1 };
 
 typedef struct {
     const char *engine;                     /* NULL: none */

@@ -39,7 +39,7 @@ static yk_status handle(yk_comm *c, double now)
     }
 }
 
-static yk_status send(yk_comm *c)
+static yk_status send_heartbeats(yk_comm *c)
 {
     int code = 0;
     for (int i = 0; !code && i < c->size; i++) {
@@ -60,7 +60,7 @@ yk_status yk__heartbeat(yk_comm *c, double now)
     yk_status st = handle(c, now);
     if (!st && now - c->heartbeat_at > beat_every) {
         c->heartbeat_at = now;
-        st = send(c);
+        st = send_heartbeats(c);
     }
     return st;
 }

@@ -2,6 +2,7 @@
 #include "lib/internal.h"
 
 #include "base/json.h"
+#include "report/scale.h"
 #include "train/plan.h"
 #include "train/summary.h"
 #include <math.h>
@@ -20,21 +21,6 @@ const char *yk_bytes_text(double bytes, char text[static 24])
         bytes /= 1000.0;
     snprintf(text, 24, u ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
     return text;
-}
-
-/* 61706 as 61,706. */
-static const char *grouped(uint64_t n, char out[static 32])
-{
-    char digits[24];
-    const int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
-    char *to = out;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            *to++ = ',';
-        *to++ = digits[i];
-    }
-    *to = '\0';
-    return out;
 }
 
 /* 842520 as 0.843 M. */
@@ -60,11 +46,11 @@ static const char *shaped(int rank, const size_t *shape, char out[static 64])
 
 static void show_totals(yk_text *t, const yk_description *d)
 {
-    char a[32], b[32], c[32], e[32];
+    char a[YK_UNIT_SIZE], b[YK_UNIT_SIZE], c[32], e[32];
     const double workers = (double)d->workers, both = d->flops + d->flops_back;
     const double once = (double)(d->weight_bytes + d->state_bytes),
                  each = (double)(d->gradient_bytes + d->activation_bytes);
-    yk_text_print(t, "parameters    %s\n", grouped(d->params, a));
+    yk_text_print(t, "parameters    %s\n", yk_unit_text(YK_UNIT_INTEGER, (double)d->params, a));
     if (d->flops > 0.0) {
         yk_text_print(t, "FLOPs         per %s: forward %s, backward %s\n", d->unit, counted(d->flops, a),
                       counted(d->flops_back, b));
@@ -75,7 +61,7 @@ static void show_totals(yk_text *t, const yk_description *d)
     }
     if (d->flops > 0.0 && d->examples)
         yk_text_print(t, "              per epoch: %s (%s %s%s)\n", counted(both * (double)d->examples, a),
-                      grouped(d->examples, b), d->unit, yk_plural(d->examples));
+                      yk_unit_text(YK_UNIT_INTEGER, (double)d->examples, b), d->unit, yk_plural(d->examples));
     yk_text_print(t, "memory        %s: weights %s, gradient %s, ", yk_bytes_text(once + each, a),
                   yk_bytes_text((double)d->weight_bytes, b), yk_bytes_text((double)d->gradient_bytes, c));
     yk_text_print(t, "state of %s %s, activations %s\n", d->optimizer,
@@ -97,7 +83,8 @@ static void show_model(yk_text *t, const char *name, const yk_description *d)
         if (i || !has_input)
             yk_text_print(&rows, "%d", has_input ? i - 1 : i);
         yk_text_print(&rows, "\t%.*s\t%s\t%s", WIDEST, l->text, shaped(l->rank, l->shape, text),
-                      l->params ? grouped(l->params, (char[32]){0}) : "");
+                      l->params ? yk_unit_text(YK_UNIT_INTEGER, (double)l->params, (char[YK_UNIT_SIZE]){0})
+                                : "");
         yk_text_print(&rows, l->flops > 0.0 ? "\t%.3f" : "\t", l->flops * 1e-6);
         yk_text_print(&rows, "\t%s\n", l->bytes ? yk_bytes_text((double)l->bytes, text) : "");
     }

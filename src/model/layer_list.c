@@ -1,5 +1,6 @@
 #include "model/layer_list.h"
 
+#include "base/json.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "kern/factors.h"
@@ -110,7 +111,7 @@ yk_status yk__list_error(const char *list, size_t at, const char *why)
 {
     enum { BEFORE = 60, AFTER = 40 };
     char shown[BEFORE + AFTER + 16];
-    size_t begin = at > BEFORE ? at - BEFORE : 0, n = strnlen(list + begin, at - begin + AFTER), column = 0;
+    size_t begin = at > BEFORE ? at - BEFORE : 0, n = strnlen(list + begin, at - begin + AFTER);
     const bool cut = list[begin + n];
     while (begin && begin < at && (list[begin] & 0xc0) == 0x80) /* do not begin inside a UTF-8 character */
         begin++, n--;
@@ -120,10 +121,8 @@ yk_status yk__list_error(const char *list, size_t at, const char *why)
     for (char *c = shown; *c; c++)
         if (*c == '\n' || *c == '\t' || *c == '\r')
             *c = ' ';
-    for (const char *c = list + begin; c < list + at; c++)
-        column += (*c & 0xc0) != 0x80;
     return yk_fail(YK_EUSAGE, "error in the layer list:\n  %s\n  %*s^\n%s", shown,
-                   (int)(column + (begin ? 3 : 0)), "", why);
+                   yk_utf8_width(list + begin, at - begin) + (begin ? 3 : 0), "", why);
 }
 
 yk_status yk__list_part_init(const char *list, size_t begin, size_t end, yk__list_part *out)

@@ -43,9 +43,8 @@ static void add_range(yk_compare *c, const char *title, yk_unit unit, size_t off
         return;
     const double max = yk_group_mean(c, &c->group[top], offset, NULL),
                  min = yk_group_mean(c, &c->group[low], offset, NULL);
-    yk_unit_text(unit, max, a);
-    yk_unit_text(times ? YK_UNIT_TIMES : unit, times ? max / min : min, b);
-    add(c, title, a, times ? "%.100s; %s the slowest run" : "%.100s; worst %s", c->group[top].label, b);
+    add(c, title, yk_unit_text(unit, max, a), times ? "%.100s; %s the slowest run" : "%.100s; worst %s",
+        c->group[top].label, yk_unit_text(times ? YK_UNIT_TIMES : unit, times ? max / min : min, b));
 }
 
 static void add_fastest(yk_compare *c)
@@ -64,8 +63,7 @@ static void add_fastest(yk_compare *c)
     if (never)
         snprintf(others, sizeof others, "; %zu of %zu runs did not reach it", never, c->n);
     snprintf(title, sizeof title, "Fastest to %.4g %%", c->target * 100.0);
-    yk_unit_text(YK_UNIT_SECONDS, soonest, time);
-    add(c, title, time, "%.100s%s", c->label[first], others);
+    add(c, title, yk_unit_text(YK_UNIT_SECONDS, soonest, time), "%.100s%s", c->label[first], others);
 }
 
 static double number(const yk_table *t, size_t row, size_t column)
@@ -83,9 +81,9 @@ static void add_workers(yk_compare *c, const yk_table *t)
             best = r;
     if (best == SIZE_MAX)
         return;
-    yk_unit_text(YK_UNIT_TIMES, number(t, best, times), a);
     if (number(t, best, times) > 1.0)
-        add(c, "Best speedup", a, "%.0f workers, efficiency %.0f %%; %.100s", c->facts[t->run[best]].workers,
+        add(c, "Best speedup", yk_unit_text(YK_UNIT_TIMES, number(t, best, times), a),
+            "%.0f workers, efficiency %.0f %%; %.100s", c->facts[t->run[best]].workers,
             100.0 * number(t, best, part), c->group[c->group_of[t->run[best]]].label);
     else
         add(c, "Best speedup", "none", "more workers were not faster");
@@ -108,9 +106,9 @@ static void add_modes(yk_compare *c, const yk_table *t)
         return;
     if (m > 0.0)
         snprintf(accuracy, sizeof accuracy, ", %+.2f points of accuracy", 100.0 * sum / m);
-    yk_unit_text(YK_UNIT_TIMES, exp(logs / n), a);
-    add(c, "Async compared with sync", a, "the examples/s%s; mean of %.0f %s of runs with several workers",
-        accuracy, n, n == 1.0 ? "pair" : "pairs");
+    add(c, "Async compared with sync", yk_unit_text(YK_UNIT_TIMES, exp(logs / n), a),
+        "the examples/s%s; mean of %.0f %s of runs with several workers", accuracy, n,
+        n == 1.0 ? "pair" : "pairs");
 }
 
 static yk_unit monitored_unit(const yk_compare *c)
@@ -353,8 +351,7 @@ static void fill_runs(yk_compare *c, const yk__table_kind *kind, yk_table *t)
         yk_table_row(t, (int)group->run[0]);
         yk_table_text(t, names ? c->run[group->run[0]].name : text);
         yk__put_options(c, t, group->run[0]);
-        yk__group_status(c, group, text);
-        yk_table_text(t, text);
+        yk_table_text(t, yk__group_status(c, group, text));
         put_results(c, t, kind->results, group, NULL);
     }
 }
@@ -449,8 +446,8 @@ static void put_mode(const yk_compare *c, const yk_config_group *g, bool servers
         yk_option_text(c, g->run[0], "mode", text);
     if (g && servers) {
         const size_t n = strlen(strcat(text, ", "));
-        yk_option_text(c, g->run[0], "servers", number);
-        yk__option_phrase("servers", number, text + n, sizeof text - n);
+        yk__option_phrase("servers", yk_option_text(c, g->run[0], "servers", number), text + n,
+                          sizeof text - n);
     }
     yk_table_text(t, text);
 }
@@ -468,10 +465,9 @@ static void fill_modes(yk_compare *c, const yk__table_kind *kind, yk_table *t)
     for (size_t g = 0; g < c->groups; g++)
         for (size_t k = 0; k < c->groups; k++) {
             const yk_config_group *sync = &c->group[g], *other = &c->group[k];
-            char mode[YK_OPTION_SIZE], base[YK_OPTION_SIZE];
-            yk_option_text(c, sync->run[0], "mode", base);
-            yk_option_text(c, other->run[0], "mode", mode);
-            if (strcmp(base, "sync") || !strcmp(mode, "sync") || yk__all_failed(c, sync) ||
+            char mode[YK_OPTION_SIZE];
+            if (strcmp(yk_option_text(c, sync->run[0], "mode", mode), "sync") ||
+                !strcmp(yk_option_text(c, other->run[0], "mode", mode), "sync") || yk__all_failed(c, sync) ||
                 yk__all_failed(c, other) || !yk__options_same(c, sync->run[0], other->run[0], paired))
                 continue;
             yk_table_row(t, (int)other->run[0]);

@@ -108,9 +108,9 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: 
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. mode: "sync", "async", "stale 8".
- * scaling: "threads of 1 process", "2 workers per process". */
+ * scaling: "threads of 1 process", "2 workers per process". Returns `out`. */
 #define YK_OPTION_SIZE 256
-void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
+const char *yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
 /* A table of a run. run -1: of all runs, with their labels in the first column. */
 void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_table *out);
@@ -149,8 +149,8 @@ void yk__find_target(yk_compare *c);
  * options. */
 bool yk__shows_names(const yk_compare *c);
 
-/* "": all runs of the group are complete; "failed", "1 of 3 failed". */
-void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out /* [64] */);
+/* "": all runs of the group are complete; "failed", "1 of 3 failed". Returns `out`. */
+const char *yk__group_status(const yk_compare *c, const yk_config_group *g, char *out /* [64] */);
 
 void yk__labels_make(yk_compare *c);
 

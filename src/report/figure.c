@@ -24,10 +24,9 @@ void yk_figures_fini(yk_figures *fs)
 /* "test-accuracy-batch-5": the name in lower case, with a number if another figure has the same. */
 static void make_id(const yk_figures *fs, yk_figure *f)
 {
-    char name[512];
+    char name[256];
     size_t n = 0;
-    yk_figure_name(f, name, sizeof name);
-    for (const char *c = name; *c && n < sizeof f->id - 8; c++)
+    for (const char *c = yk_figure_name(f, name); *c && n < sizeof f->id - 8; c++)
         if (isalnum((unsigned char)*c) || (*c == '.' && n))
             f->id[n++] = (char)tolower((unsigned char)*c);
         else if (n && f->id[n - 1] != '-')
@@ -134,10 +133,11 @@ void yk__figures_share_y(yk_figures *fs, size_t first)
     }
 }
 
-void yk_figure_name(const yk_figure *f, char *out, size_t size)
+const char *yk_figure_name(const yk_figure *f, char *out)
 {
-    snprintf(out, size, "%s%s%s%s%s", f->title, *f->panel ? ": " : "", f->panel, f->of ? ": run " : "",
+    snprintf(out, 256, "%s%s%s%s%s", f->title, *f->panel ? ": " : "", f->panel, f->of ? ": run " : "",
              f->of ? f->of : "");
+    return out;
 }
 
 /* ---- the mean over seeds ---- */
@@ -234,7 +234,7 @@ yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
 
 /* ---- CSV ---- */
 
-void yk_bucket_text(size_t k, char *out)
+const char *yk_bucket_text(size_t k, char *out)
 {
     if (k < 2)
         snprintf(out, YK_BUCKET_SIZE, "%zu", k);
@@ -242,16 +242,16 @@ void yk_bucket_text(size_t k, char *out)
         snprintf(out, YK_BUCKET_SIZE, "%llu\u2013%llu", 1ull << (k - 1), (1ull << k) - 1);
     else
         snprintf(out, YK_BUCKET_SIZE, "more");
+    return out;
 }
 
 static void csv_x(const yk_figure *f, double x, yk_text *out)
 {
     char bucket[YK_BUCKET_SIZE];
     if (f->kind == YK_BARS) {
-        yk_text_csv(out, yk_stacked[(int)x].text);
+        yk_text_csv(out, yk_phase_words[(int)x]);
     } else if (f->kind == YK_HISTOGRAM) {
-        yk_bucket_text((size_t)x, bucket);
-        yk_text_csv(out, bucket);
+        yk_text_csv(out, yk_bucket_text((size_t)x, bucket));
     } else if (f->kind == YK_MATRIX) {
         yk_text_csv(out, f->series[(size_t)x].name);
     } else {

@@ -91,10 +91,10 @@ void yk_figure_csv(const yk_figure *f, yk_text *out);
 
 /* Bucket k of a staleness histogram: "0", "1", "2-3", "4-7". */
 #define YK_BUCKET_SIZE 48
-void yk_bucket_text(size_t k, char *out);
+const char *yk_bucket_text(size_t k, char *out); /* returns `out` */
 
 /* "Test accuracy: batch 5", "Memory over time: run sync, 2 workers". */
-void yk_figure_name(const yk_figure *f, char *out, size_t size);
+const char *yk_figure_name(const yk_figure *f, char *out /* [256] */); /* returns `out` */
 
 /* Internal. Adds a figure, then its series and points; yk__figure_end() checks for errors. Pointers are valid until the
  * next figure or series is added. */

@@ -107,7 +107,7 @@ static void run_phases(const yk_compare *c, size_t run, const kind *k, yk_series
 {
     (void)k;
     for (int p = 0; p < YK_PHASES; p++)
-        yk__series_point(out, p, c->facts[run].phase[yk_stacked[p].phase]);
+        yk__series_point(out, p, c->facts[run].phase[p]);
 }
 
 /* Evaluations; then lines about training; others. */

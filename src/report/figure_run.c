@@ -219,7 +219,7 @@ static void add_bar(yk_figure *f, const char *name, const json_t *from)
 {
     double phase[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
-        const double x = json_number_value(json_object_get(from, yk_phase_name(yk_stacked[k].phase)));
+        const double x = json_number_value(json_object_get(from, yk_phase_name((yk_phase)k)));
         phase[k] = x > 0.0 ? x : 0.0;
         sum += phase[k];
     }

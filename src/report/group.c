@@ -82,7 +82,7 @@ bool yk__shows_names(const yk_compare *c)
     return c->groups == c->n;
 }
 
-void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
+const char *yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
 {
     size_t bad = 0;
     const char *what = "";
@@ -96,6 +96,7 @@ void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
         snprintf(out, 64, "%zu of %zu %s", bad, g->n, what);
     else
         snprintf(out, 64, "%s", what);
+    return out;
 }
 
 /* ---- options ---- */
@@ -120,7 +121,7 @@ static void scaling_text(const yk_facts *f, char *out)
         snprintf(out, YK_OPTION_SIZE, "%.4g worker%s per process", each, each == 1.0 ? "" : "s");
 }
 
-void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
+const char *yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
 {
     const yk_facts *f = &c->facts[i];
     const char *set = yk_run_get(&c->run[i], name);
@@ -151,6 +152,7 @@ void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
         snprintf(out, YK_OPTION_SIZE, "%s", k < KNOWN && known[k].text ? known[k].text : set ? set : "");
     else if (isfinite(known[k].number))
         snprintf(out, YK_OPTION_SIZE, "%.6g", known[k].number);
+    return out;
 }
 
 /* Finds the values of option k; returns whether they differ. text: [n], overwritten. */
@@ -262,8 +264,7 @@ void yk__options_join(const yk_compare *c, size_t run, yk_option_set which, char
         char value[YK_OPTION_SIZE], text[YK_LABEL_SIZE];
         if (!(which >> k & 1))
             continue;
-        yk_option_text(c, run, c->varying[k], value);
-        yk__option_phrase(c->varying[k], value, text, sizeof text);
+        yk__option_phrase(c->varying[k], yk_option_text(c, run, c->varying[k], value), text, sizeof text);
         n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
     }
 }

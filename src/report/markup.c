@@ -110,10 +110,8 @@ static double column_width(const yk_table *t, size_t k)
     for (const char *at = t->column[k].title; *at; at += line_length(at) + (at[line_length(at)] == ' '))
         longest = line_length(at) > longest ? line_length(at) : longest;
     for (size_t r = 0; r < t->rows; r++) {
-        size_t letters = 0;
         cell_text(t, r, k, text);
-        for (const char *at = text; *at; at++)
-            letters += (*at & 0xc0) != 0x80; /* UTF-8 */
+        const size_t letters = (size_t)yk_utf8_width(text, strlen(text));
         longest = letters > longest ? letters : longest;
     }
     return letter * (double)longest + gap;

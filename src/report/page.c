@@ -275,9 +275,9 @@ static void summary_line(const yk_facts *f, yk_text *out)
     yk_text_add(out, f->failed ? "failed" : "");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char text[YK_UNIT_SIZE];
-        yk_unit_text(parts[i].unit, parts[i].x, text);
         if (isfinite(parts[i].x))
-            yk_text_print(out, "%s%s%s", out->n > begin ? " \u00b7 " : "", text, parts[i].word);
+            yk_text_print(out, "%s%s%s", out->n > begin ? " \u00b7 " : "",
+                          yk_unit_text(parts[i].unit, parts[i].x, text), parts[i].word);
     }
     if (f->bottleneck)
         yk_html(out, "%s%s", out->n > begin ? " \u00b7 " : "", f->bottleneck);
@@ -414,12 +414,10 @@ static void tiles(const yk_facts *f, yk_text *out)
     char steps[YK_UNIT_SIZE], rate[YK_UNIT_SIZE], time[96] = "", speed[64];
     const bool tested = isfinite(f->test_loss), best_auc = isfinite(f->best_auc),
                best = isfinite(f->best_loss);
-    yk_unit_text(YK_UNIT_INTEGER, f->steps, steps);
-    yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, rate);
     if (isfinite(f->epochs))
-        snprintf(time, sizeof time, "%s step%s, %.6g epoch%s", steps, f->steps == 1.0 ? "" : "s",
-                 yk_round_epochs(f->epochs), f->epochs == 1.0 ? "" : "s");
-    snprintf(speed, sizeof speed, "%s steps/s", rate);
+        snprintf(time, sizeof time, "%s step%s, %.6g epoch%s", yk_unit_text(YK_UNIT_INTEGER, f->steps, steps),
+                 f->steps == 1.0 ? "" : "s", yk_round_epochs(f->epochs), f->epochs == 1.0 ? "" : "s");
+    snprintf(speed, sizeof speed, "%s steps/s", yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, rate));
     const struct {
         const char *name;
         yk_unit unit;
@@ -447,10 +445,9 @@ static void tiles(const yk_facts *f, yk_text *out)
         char value[YK_UNIT_SIZE], small[96];
         if (!isfinite(list[i].x))
             continue;
-        yk_unit_text(list[i].unit, list[i].x, value);
         snprintf(small, sizeof small,
                  isfinite(list[i].of) || !strchr(list[i].small, '%') ? list[i].small : "", list[i].of);
-        tile(list[i].name, value, small, out);
+        tile(list[i].name, yk_unit_text(list[i].unit, list[i].x, value), small, out);
     }
     yk_text_add(out, "</dl>\n");
 }
@@ -461,15 +458,14 @@ static void plateau(const yk_facts *f, yk_text *out)
     const bool known = isfinite(f->plateau.epoch);
     if (!f->plateau.reached)
         return;
-    yk_unit_text(!strcmp(f->plateau.what, "test accuracy") ? YK_UNIT_PERCENT_EXACT : YK_UNIT_PLAIN,
-                 f->plateau.best, best);
-    yk_unit_text(YK_UNIT_SECONDS, f->plateau.rest * f->seconds, rest);
+    const yk_unit unit = strcmp(f->plateau.what, "test accuracy") ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT;
     yk_text_print(out,
                   "<p>No improvement after %s of %.*g: by then, the %s was as good as its best value (%s). "
                   "The last %.0f %% of the time (%s) brought no improvement.</p>",
                   yk_when_text(f->plateau.epoch, f->plateau.step, when), known ? 6 : 15,
-                  known ? yk_round_epochs(f->epochs) : f->steps, f->plateau.what, best,
-                  100.0 * f->plateau.rest, rest);
+                  known ? yk_round_epochs(f->epochs) : f->steps, f->plateau.what,
+                  yk_unit_text(unit, f->plateau.best, best), 100.0 * f->plateau.rest,
+                  yk_unit_text(YK_UNIT_SECONDS, f->plateau.rest * f->seconds, rest));
 }
 
 static void bottlenecks(const yk_compare *c, yk_text *out)

@@ -1,5 +1,6 @@
 #include "report/plot.h"
 
+#include "base/json.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,8 +17,8 @@ static const char file_style[] =
     ".f0{fill:#0068b5}.f1{fill:#d1570b}.f2{fill:#00805e}.f3{fill:#b03a86}.f4{fill:#d99a00}.f5{fill:#23272d}"
     ".f6{fill:#7a5bd0}.f7{fill:#58b1e4}.whisker{stroke-width:1.2}.spread{fill-opacity:.16;stroke:none}"
     ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}"
-    ".d4{stroke-dasharray:12 4}.over{stroke-dasharray:12 16}.p0{fill:#0068b5}.p1{fill:#00805e}"
-    ".p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}.p6{fill:#86b8dd}.p7{fill:#9c9c9c}"
+    ".d4{stroke-dasharray:12 4}.over{stroke-dasharray:12 16}.p0{fill:#e08a00}.p1{fill:#0068b5}"
+    ".p2{fill:#b03a86}.p3{fill:#e2a6cc}.p4{fill:#d1570b}.p5{fill:#00805e}.p6{fill:#86b8dd}.p7{fill:#9c9c9c}"
     ".on{fill:#fff}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#6b4fa0}";
 
 const char *const yk_x_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
@@ -44,10 +45,7 @@ static const box plot_box = {LEFT, TOP, YK__WIDTH - LEFT - RIGHT, YK__HEIGHT - T
 /* An estimate for a wide font: the real width is unknown without the font. */
 static double text_width(const char *s)
 {
-    double n = 0.0;
-    for (; *s; s++)
-        n += (*s & 0xc0) != 0x80;
-    return 7.4 * n;
+    return 7.4 * yk_utf8_width(s, strlen(s));
 }
 
 size_t yk_figure_entries(const yk_figure *f)
@@ -65,7 +63,7 @@ const char *yk_figure_entry(const yk_figure *f, size_t i, char *class)
     for (size_t k = 0; k < f->n; k++)
         any |= i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
     snprintf(class, 16, "p%d", (int)i);
-    return any ? yk_stacked[i].text : NULL;
+    return any ? yk_phase_words[i] : NULL;
 }
 
 /* The legend, in columns as wide as the longest entry; returns its height. out NULL: only measures it. */
@@ -102,7 +100,7 @@ static double draw_legend(const yk_figure *f, double top, yk_text *out)
 static void draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out)
 {
     char name[256];
-    yk_figure_name(f, name, sizeof name);
+    yk_figure_name(f, name);
     if (how == YK_DRAW_PAGE) {
         yk_html(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\" data-f=\"%s\"", YK__WIDTH,
                 height, name, f->id);
@@ -126,11 +124,10 @@ static void draw_y(const yk_axis *y, const box *b, yk_text *out)
     char s[YK_UNIT_SIZE];
     for (int i = 0; i < y->ticks; i++) {
         double at = b->top + b->height * (1.0 - yk_axis_at(y, y->tick[i]));
-        yk_axis_text(y, y->tick[i], s);
         yk_text_print(
             out,
             "<path class=\"grid\" d=\"M%.0f %.1fh%.0f\"/><text class=\"e\" x=\"%.0f\" y=\"%.1f\">%s</text>",
-            b->left, at, b->width, b->left - 7.0, at + 4.0, s);
+            b->left, at, b->width, b->left - 7.0, at + 4.0, yk_axis_text(y, y->tick[i], s));
     }
     if (*y->word)
         yk_text_print(out, "<text class=\"u\" x=\"2\" y=\"%.0f\">%s</text>", b->top - 14.0, y->word);
@@ -230,8 +227,7 @@ static void draw_x(const yk_axis *x, const box *b, const char *words, yk_text *o
     yk_text_print(out, "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/>", b->left, bottom, b->width);
     for (int i = 0; i < x->ticks; i++) {
         double at = b->left + b->width * yk_axis_at(x, x->tick[i]);
-        yk_axis_text(x, x->tick[i], s);
-        double half = text_width(s) / 2.0;
+        double half = text_width(yk_axis_text(x, x->tick[i], s)) / 2.0;
         if (at - half < last + 6.0)
             continue;
         last = at + half;
@@ -396,20 +392,16 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
 /* ---- rectangles: stacked bars of phases, the histogram of staleness, the confusion matrix ---- */
 
 /* Cuts a name in the middle: names of runs differ most at their ends. */
-static void shorten(const char *s, size_t max, char *out, size_t size)
+static const char *shorten(const char *s, size_t max, char out[static 96])
 {
     size_t n = strlen(s);
-    if (n <= max) {
-        snprintf(out, size, "%s", s);
-        return;
-    }
-    size_t head = max / 3, tail = max - head - 1;
-    while (head > 0 && (s[head] & 0xc0) == 0x80) /* not inside a character */
-        head--;
-    const char *end = s + n - tail;
-    while ((*end & 0xc0) == 0x80)
+    if (n <= max)
+        return s;
+    const char *end = s + n - (max - max / 3 - 1);
+    while ((*end & 0xc0) == 0x80) /* not inside a character */
         end++;
-    snprintf(out, size, "%.*s\u2026%s", (int)head, s, end);
+    snprintf(out, 96, "%.*s\u2026%s", yk_utf8_cut(s, max / 3), s, end);
+    return out;
 }
 
 /* Long names are above their bars, short ones beside them: this also fits on a phone. */
@@ -428,21 +420,19 @@ static void draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
     draw_open(f, " data-bars=\"1\"", b.top + b.height + 26.0, how, out);
     for (int i = 0; i < x.ticks; i++) {
         double at = b.left + b.width * x.tick[i];
-        yk_axis_text(&x, x.tick[i], s);
         bool edge = i == x.ticks - 1;
         yk_text_print(out,
                       "<path class=\"grid\" d=\"M%.1f %.0fv%.1f\"/><text class=\"%s\" x=\"%.1f\" "
                       "y=\"%.1f\">%s%s</text>",
                       at, b.top, b.height, edge ? "e" : "m", edge ? b.left + b.width + 8.0 : at,
-                      b.top + b.height + 17.0, s, edge ? " %" : "");
+                      b.top + b.height + 17.0, yk_axis_text(&x, x.tick[i], s), edge ? " %" : "");
     }
     for (size_t i = 0; i < f->n; i++) {
         double y = b.top + row * (double)i + 4.0 + head, at = 0.0;
-        shorten(f->series[i].name, 56, name, sizeof name);
         yk_text_print(out, "<g class=\"s\" data-r=\"%d\"><text%s x=\"%.0f\" y=\"%.1f\">", f->series[i].run,
                       above ? "" : " class=\"e\"", above ? b.left : b.left - 8.0,
                       above ? y - 5.0 : y + bar / 2.0 + 4.0);
-        yk_html(out, "%s</text>", name);
+        yk_html(out, "%s</text>", shorten(f->series[i].name, 56, name));
         for (size_t k = 0; k < f->series[i].n; k++) {
             const yk_point *p = &f->series[i].point[k];
             const double part = p->y;
@@ -452,7 +442,7 @@ static void draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
                         "<rect class=\"bar p%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" "
                         "height=\"%.1f\"><title>%s: %s %.1f %%</title></rect>",
                         phase, b.left + b.width * at, y, b.width * part, bar, f->series[i].name,
-                        yk_stacked[phase].text, 100.0 * part);
+                        yk_phase_words[phase], 100.0 * part);
             at += part;
         }
         yk_text_add(out, "</g>");
@@ -463,14 +453,13 @@ static void draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
 static void draw_name(const char *class, double x, double y, const char *name, double width, yk_text *out)
 {
     char text[96];
-    shorten(name, width > 22.2 ? (size_t)(width / 7.4) : 3, text, sizeof text);
-    yk_html(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", class, x, y, text);
+    yk_html(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", class, x, y,
+            shorten(name, width > 22.2 ? (size_t)(width / 7.4) : 3, text));
 }
 
 static const char *column_name(const yk_figure *f, size_t k, char *bucket /* [YK_BUCKET_SIZE] */)
 {
-    yk_bucket_text(k, bucket);
-    return f->kind == YK_MATRIX ? f->series[k].name : bucket;
+    return f->kind == YK_MATRIX ? f->series[k].name : yk_bucket_text(k, bucket);
 }
 
 /* The color is the share of the row: correct predictions blue, wrong ones orange. */

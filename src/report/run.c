@@ -313,21 +313,6 @@ static yk_status process_log_read(yk_run *r, yk_process_log *w)
 
 enum { MAX_CONFIG = 1 << 20, MAX_SUMMARY = 64 << 20 }; /* bytes */
 
-const yk_stacked_phase yk_stacked[YK_PHASES] = {
-    {YK_PHASE_COMPUTE, "computing"},
-    {YK_PHASE_APPLY, "applying updates"},
-    {YK_PHASE_INPUT, "waiting for input"},
-    {YK_PHASE_PARAMETERS, "waiting for parameters"},
-    {YK_PHASE_SENDING, "sending"},
-    {YK_PHASE_WORKERS, "waiting for other workers"},
-    {YK_PHASE_EVAL, "evaluating"},
-    {YK_PHASE_CHECKPOINT, "saving checkpoints"},
-    {YK_PHASE_OTHER, "other"},
-    {YK_PHASE_WAITING, "server: waiting"},
-    {YK_PHASE_RECEIVING, "server: receiving"},
-    {YK_PHASE_LOOKUP, "server: looking up parameters"},
-};
-
 void yk_run_fini(yk_run *r)
 {
     for (size_t i = 0; i < r->logs; i++) {

@@ -43,14 +43,6 @@ typedef struct {
     double YK_METRIC_FIELDS(YK__NAME);
 } yk_metric;
 
-/* The phases in the order of a stacked bar. */
-typedef struct {
-    yk_phase phase;
-    const char *text;
-} yk_stacked_phase;
-
-extern const yk_stacked_phase yk_stacked[YK_PHASES];
-
 /* A sample of resources.jsonl: rates per second, memory in bytes, CPU in cores. Every field is a double. sent, received: bytes
  * since the start, by the program itself. */
 #define YK_SAMPLE_FIELDS(X)                                                                                  \

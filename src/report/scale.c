@@ -102,13 +102,11 @@ static void duration(double x, char *out)
                  (int)(fmod(x + 30.0, 3600.0) / 60.0));
 }
 
-void yk_unit_text(yk_unit unit, double x, char *out)
+const char *yk_unit_text(yk_unit unit, double x, char *out)
 {
     char word[16];
-    if (!isfinite(x)) {
-        strcpy(out, "\u2013");
-        return;
-    }
+    if (!isfinite(x))
+        return strcpy(out, "\u2013");
     if (unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE)
         x = floor(x + 0.5);
     const int k = has_prefix(unit) ? prefix_of(x) : 0;
@@ -128,6 +126,7 @@ void yk_unit_text(yk_unit unit, double x, char *out)
     else
         snprintf(out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s",
                  unit == YK_UNIT_PERCENT ? 0 : 2, x * units[unit].factor, word);
+    return out;
 }
 
 void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *spread_out)
@@ -248,7 +247,7 @@ double yk_axis_at(const yk_axis *a, double x)
     return (x - a->low) / (a->high - a->low);
 }
 
-void yk_axis_text(const yk_axis *a, double x, char *out)
+const char *yk_axis_text(const yk_axis *a, double x, char *out)
 {
     x = x == 0.0 ? 0.0 : x * a->factor; /* not -0 */
     double size = fabs(x), large = a->decimals >= 0 ? 1e5 : 1e4;
@@ -262,6 +261,5 @@ void yk_axis_text(const yk_axis *a, double x, char *out)
         with_commas(floor(x + 0.5), out);
     else
         snprintf(out, YK_UNIT_SIZE, "%.*f", a->decimals, x);
-    if (!strcmp(out, "-0"))
-        strcpy(out, "0");
+    return strcmp(out, "-0") ? out : strcpy(out, "0");
 }

@@ -32,8 +32,8 @@ typedef enum {
 
 #define YK_UNIT_SIZE 40
 
-/* A number with its unit; a dash if it is not finite. */
-void yk_unit_text(yk_unit unit, double x, char *out /* [YK_UNIT_SIZE] */);
+/* A number with its unit; a dash if it is not finite. Returns `out`. */
+const char *yk_unit_text(yk_unit unit, double x, char *out /* [YK_UNIT_SIZE] */);
 
 /* A mean and a standard deviation, in the same unit, with no more digits than the deviation justifies: "7.1 k", "8.5 k";
  * "91.74 %", "0.12". A deviation that would be 0 is "". */
@@ -57,6 +57,6 @@ yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
 yk_axis yk_axis_log(yk_unit unit, double low, double high);
 
 double yk_axis_at(const yk_axis *a, double x); /* 0 at low, 1 at high */
-void yk_axis_text(const yk_axis *a, double x, char *out /* [YK_UNIT_SIZE] */);
+const char *yk_axis_text(const yk_axis *a, double x, char *out /* [YK_UNIT_SIZE] */); /* returns `out` */
 
 #endif

@@ -70,8 +70,7 @@ static void check_length(yk_warnings *w, const yk_compare *c, size_t i)
     const yk_facts *f = &c->facts[i];
     char time[YK_UNIT_SIZE];
     if (f->seconds < (c->n > 1 ? 2.0 : 1.0)) {
-        yk_unit_text(YK_UNIT_SECONDS, f->seconds, time);
-        add(w, YK_WARNING_TOO_SHORT, (int)i, "took %s", time);
+        add(w, YK_WARNING_TOO_SHORT, (int)i, "took %s", yk_unit_text(YK_UNIT_SECONDS, f->seconds, time));
     } else if (f->epochs < 0.995 && f->epochs > 0.0)
         add(w, YK_WARNING_TOO_SHORT, (int)i, "trained on only %.0f %% of the training data",
             100.0 * f->epochs);
@@ -123,11 +122,10 @@ static void check_updates(yk_warnings *w, const yk_compare *c, yk_option_set sam
         const yk_facts *m = &c->facts[max], *f = &c->facts[fewest];
         if (first && m->steps >= 1.5 * f->steps && f->global_batch > m->global_batch) {
             char many[YK_UNIT_SIZE], few[YK_UNIT_SIZE];
-            yk_unit_text(YK_UNIT_INTEGER, m->steps, many);
-            yk_unit_text(YK_UNIT_INTEGER, f->steps, few);
             add(w, YK_WARNING_FEWER_UPDATES, (int)fewest,
-                "%s updates of %.0f examples; %s made %s updates of %.0f example%s%s", few,
-                f->examples / f->steps, c->label[max], many, m->examples / m->steps,
+                "%s updates of %.0f examples; %s made %s updates of %.0f example%s%s",
+                yk_unit_text(YK_UNIT_INTEGER, f->steps, few), f->examples / f->steps, c->label[max],
+                yk_unit_text(YK_UNIT_INTEGER, m->steps, many), m->examples / m->steps,
                 m->examples < 1.5 * m->steps ? "" : "s", m->lr == f->lr ? " at the same learning rate" : "");
         }
     }

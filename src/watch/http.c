@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/socket.h"
 #include <arpa/inet.h>
-#include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -45,38 +45,20 @@ struct yk_http {
 
 /* ---- the address */
 
-typedef struct {
-    char host[80]; /* "": loopback */
-    char port[8];
-} endpoint;
-
-static yk_status parse(const char *address, endpoint *out)
+yk_status yk_http_check(const char *address)
 {
-    *out = (endpoint){.host = ""};
     const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : address;
-    size_t n = colon ? (size_t)(colon - address) : 0;
-    if (n >= 2 && address[0] == '[' && address[n - 1] == ']') { /* an IPv6 address */
-        address++;
-        n -= 2;
-    } else if (n && memchr(address, ':', n)) {
+    const size_t n = colon ? (size_t)(colon - address) : 0;
+    if (n && address[0] != '[' && memchr(address, ':', n))
         return yk_fail(YK_EUSAGE, "--http %s: put an IPv6 address in brackets, as in [::1]:8080", address);
-    }
     uint64_t number;
     const char *end = yk_digits(port, 65535, &number);
-    if (!end || *end || n >= sizeof out->host || (colon && n == 0))
+    if (!end || *end || (colon && n == 0))
         return yk_fail(YK_EUSAGE,
                        "--http %s: expected [ADDR:]PORT, as in 8080, 0.0.0.0:8080 or [::1]:8080; port 0 "
                        "chooses a free port",
                        address);
-    memcpy(out->host, address, n);
-    snprintf(out->port, sizeof out->port, "%u", (unsigned)number);
     return YK_OK;
-}
-
-yk_status yk_http_check(const char *address)
-{
-    endpoint p;
-    return parse(address, &p);
 }
 
 /* ---- connections: libmicrohttpd closes a connection that is idle, but not one on which a byte arrives now and then */
@@ -235,23 +217,17 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
 
 /* ---- starting */
 
-static bool is_loopback(const struct addrinfo *at)
+static void set_url(yk_http *h)
 {
-    if (at->ai_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at->ai_addr)->sin6_addr);
-    return ntohl(((const struct sockaddr_in *)at->ai_addr)->sin_addr.s_addr) >> 24 == 127;
-}
-
-static void set_url(yk_http *h, const struct addrinfo *at)
-{
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {.ss_family = AF_INET};
     socklen_t n = sizeof bound;
     char host[80] = "127.0.0.1", port[8] = "0";
     if (getsockname(h->fd, (struct sockaddr *)&bound, &n) == 0)
         getnameinfo((struct sockaddr *)&bound, n, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(h->url, sizeof h->url, at->ai_family == AF_INET6 ? "http://[%s]:%s/" : "http://%s:%s/", host,
-             port);
+    const bool v6 = bound.ss_family == AF_INET6;
+    h->loopback = !strncmp(host, "127.", 4) || !strcmp(host, "::1");
+    snprintf(h->url, sizeof h->url, v6 ? "http://[%s]:%s/" : "http://%s:%s/", host, port);
 }
 
 static void list_routes(yk_http *h)
@@ -262,50 +238,27 @@ static void list_routes(yk_http *h)
                               r[1].path ? "" : "\n");
 }
 
-/* A listening socket; -1: errno. */
-static int listen_at(const struct addrinfo *at)
-{
-    const int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (at->ai_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    const bool listens = bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
-    const int error = errno;
-    if (listens)
-        return fd;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
 yk_status yk_http_listen(const char *address, yk_http **out)
 {
-    endpoint p;
+    char whole[YK_ADDRESS_MAX];
     *out = NULL;
-    yk_status st = parse(address, &p);
+    yk_status st = yk_http_check(address);
     if (st)
         return st;
-    struct addrinfo want = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *at;
-    int e = getaddrinfo(p.host[0] ? p.host : "127.0.0.1", p.port, &want, &at);
-    if (e)
-        return yk_fail(YK_EUSAGE, "--http %s: %s: %s; use an address of this host", address,
-                       p.host[0] ? p.host : "127.0.0.1", gai_strerror(e));
     yk_http *h = calloc(1, sizeof *h);
-    if (!h) {
-        st = yk_fail_memory(sizeof *h, "the HTTP server");
-    } else if ((h->fd = listen_at(at)) < 0) {
-        st = yk_fail(YK_ESYSTEM, "--http %s: cannot listen: %s; choose another port (0: any free port)",
-                     address, strerror(errno));
+    if (!h)
+        return yk_fail_memory(sizeof *h, "the HTTP server");
+    snprintf(whole, sizeof whole, "%s%s", strchr(address, ':') ? "" : "127.0.0.1:", address);
+    st = yk_socket_listen(whole, &h->fd);
+    if (st) {
         free(h);
-    } else {
-        h->loopback = is_loopback(at);
-        set_url(h, at);
-        *out = h;
+        return yk_fail(st == YK_ELOST ? YK_EUSAGE : st,
+                       "--http %s; choose another port (0: any free port), or an address of this host",
+                       yk_error());
     }
-    freeaddrinfo(at);
-    return st;
+    set_url(h);
+    *out = h;
+    return YK_OK;
 }
 
 /* The server thread blocks all signals; other threads receive them. */

@@ -10,13 +10,13 @@ static const double budget = 0.001;    /* share of the time to spend on timing *
 static const double decay = 0.9;       /* of the profile, per timed step */
 static const double per_switch = 8e-9; /* seconds of a switch, without the clock */
 
+#define WORDS(phase, name, words) words,
+const char *const yk_phase_words[YK_PHASES] = {YK_PHASE_LIST(WORDS)};
+
 const char *yk_phase_name(yk_phase phase)
 {
-    static const char *const names[] = {
-#define YK_PHASE_TEXT(name, text) text,
-        YK_PHASE_LIST(YK_PHASE_TEXT)
-#undef YK_PHASE_TEXT
-    };
+#define NAME(phase, name, words) name,
+    static const char *const names[] = {YK_PHASE_LIST(NAME)};
     return phase >= 0 && phase < YK_PHASES ? names[phase] : "none";
 }
 

@@ -35,23 +35,24 @@
 #include "base/rng.h"
 #include <stdatomic.h>
 
-/* In the order in which they are always listed: the phases of workers, then those that only parameter servers have. */
+/* In the order in which they are always listed and drawn: the phases of workers, then those that only parameter servers have. With
+ * their names in files, and for people. */
 #define YK_PHASE_LIST(X)                                                                                     \
-    X(INPUT, "input")           /* waiting for the feed */                                                   \
-    X(COMPUTE, "compute")       /* gradients */                                                              \
-    X(PARAMETERS, "parameters") /* waiting for parameters */                                                 \
-    X(SENDING, "sending")       /* sending gradients */                                                      \
-    X(WORKERS, "workers")       /* waiting for other workers */                                              \
-    X(APPLY, "apply")           /* the update rule, and merging */                                           \
-    X(EVAL, "eval")                                                                                          \
-    X(CHECKPOINT, "checkpoint")                                                                              \
-    X(OTHER, "other")         /* the loop itself, progress, logs */                                          \
-    X(WAITING, "waiting")     /* a server: for messages */                                                   \
-    X(RECEIVING, "receiving") /* a server: a message from a worker */                                        \
-    X(LOOKUP, "lookup")       /* a server: copying parameters into a reply; then APPLY and SENDING */
+    X(INPUT, "input", "waiting for input") /* for the feed */                                                \
+    X(COMPUTE, "compute", "computing")     /* gradients */                                                   \
+    X(PARAMETERS, "parameters", "waiting for parameters")                                                    \
+    X(SENDING, "sending", "sending") /* gradients */                                                         \
+    X(WORKERS, "workers", "waiting for other workers")                                                       \
+    X(APPLY, "apply", "applying updates") /* and merging */                                                  \
+    X(EVAL, "eval", "evaluating")                                                                            \
+    X(CHECKPOINT, "checkpoint", "saving checkpoints")                                                        \
+    X(OTHER, "other", "other")                           /* the loop itself, progress, logs */               \
+    X(WAITING, "waiting", "server: waiting")             /* for messages */                                  \
+    X(RECEIVING, "receiving", "server: receiving")       /* a message from a worker */                       \
+    X(LOOKUP, "lookup", "server: looking up parameters") /* into a reply; then APPLY and SENDING */
 
 typedef enum {
-#define YK_PHASE_ENUM(name, text) YK_PHASE_##name,
+#define YK_PHASE_ENUM(phase, name, words) YK_PHASE_##phase,
     YK_PHASE_LIST(YK_PHASE_ENUM)
 #undef YK_PHASE_ENUM
         YK_PHASES
@@ -102,6 +103,7 @@ typedef struct {
 } yk_phases_sample;
 
 const char *yk_phase_name(yk_phase phase);
+extern const char *const yk_phase_words[YK_PHASES];
 bool yk_phase_applies(yk_phase phase, bool server); /* whether workers, or servers, have this phase */
 /* "phases": each as a share of `of`. */
 void yk_phases_json(yk_json *j, const double *phase, double of, bool server);
