@@ -308,6 +308,16 @@ def test_partial_fit_keeps_the_state_of_the_optimizer():
     parts.set_params(optimizer="sgd").partial_fit(X, y)  # likewise
 
 
+def test_partial_fit_keeps_the_standardization():
+    X, y = blobs()
+    network = yoke.Network("dense 8, relu", standardize="channel").fit(X, y)
+    before = network.predict_proba(X)
+    network.set_params(lr=0.0).partial_fit(X[:9] / 100, y[:9])
+    assert np.array_equal(network.predict_proba(X), before)
+    raises("was trained with standardize=\"channel\", not image",
+           lambda: network.set_params(standardize="image").partial_fit(X, y))
+
+
 def test_calls_of_partial_fit_differ():
     """In the order of the rows and in dropout, which random_state determines. A copy without the step takes the first order again."""
     X, y = blobs(100)
