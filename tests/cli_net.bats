@@ -34,6 +34,13 @@ net() { # OPTION...: a small network on generated digits
     grep -Eq '^parameters +33,762,579$' out
 }
 
+@test "a network that does not fit into the memory is an error before training" {
+    layers='dense 46000'
+    for _ in {1..24}; do layers+=', dense 46000'; done
+    try train --model "$layers, dense 10" --data 'synth:digits?examples=100' --optimizer adam --out none
+    expect 4 "--model needs 81" "GB of memory" "GB are available" "--dry-run"
+}
+
 @test "dry-run: JSON output" {
     try train --model lenet5 --data synth:digits --dry-run --json
     expect 0
