@@ -126,6 +126,14 @@ static void models_as_torch_modules(void **state)
     assert_torch(
         &rows, "softmax",
         "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 2),\n)\n");
+    rows.channels = 3; /* images that are one pixel high */
+    rows.height = 1;
+    rows.width = 4;
+    assert_torch(&rows, "conv 2 1x3, dense 2",
+                 "from collections import OrderedDict\n\nfrom torch import nn\n\n"
+                 "# input: [N, 3, 1, 4]\nmodel = nn.Sequential(OrderedDict([\n"
+                 "    (\"0\", nn.Conv2d(3, 2, (1, 3))),\n    (\"flatten1\", nn.Flatten()),\n"
+                 "    (\"1\", nn.Linear(4, 2)),\n]))\n");
     rows.bias = false;
     assert_torch(&rows, "logreg",
                  "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 1, "
