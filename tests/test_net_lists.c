@@ -328,7 +328,7 @@ static void errors_point_into_long_lists(void **state)
     for (int i = 0; i < 5000; i++)
         end += sprintf(end, "dense 10, ");
     strcpy(end, "dense 10");
-    assert_points(list, mnist, "dense 10", "too many layers");
+    assert_points(list, mnist, "dense 10", "too many layers: at most 64");
     memset(list, 'x', SIZE);
     strcpy(list + SIZE - 20, ", dense 10");
     assert_points(list, mnist, "xxxx", "unknown layer \"xxx");
