@@ -150,7 +150,10 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     if (st)
         return st;
     if (s.kind == YK_ROWS_SPARSE && !yk__list_is_word(list)) /* a word is probably an unknown model */
-        st = yk_fail(YK_EUSAGE, "networks need dense data (images); for sparse data use --model logreg");
+        st = yk_fail(
+            YK_EUSAGE,
+            "networks need dense data: add encode=dense to a table; for other sparse data use --model logreg "
+            "or wide-deep");
     if (!st && s.loss && !s.loss->per_class && !s.loss->numbers)
         st = yk__model_check(text, &s);
     if (!st)
