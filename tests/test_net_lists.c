@@ -255,6 +255,8 @@ static void errors_point_into_the_list(void **state)
         {"conv 6 4x4 same, dense 10", "conv", "4x4"},
         {"conv 18446744073709551615 5x5, dense 10", "conv", "number of filters"},
         {"conv 99999999999 5x5, dense 10", "conv", "number of filters"},
+        {"conv 6 5x5 pad 3 valid, dense 10", "conv", "one stride and one of"},
+        {"conv 6 5x5 /2 /3, dense 10", "conv", "one stride and one of"},
         {"conv 6 29x29, dense 10", "conv", "1 x 28 x 28"},
         {"conv 6 5x5, conv 3 25x25, dense 10", "conv 3", "6 x 24 x 24"},
         {"dense 12, conv 3 2x2, dense 10", "conv 3", "12 x 1 x 1"},
