@@ -34,6 +34,29 @@ net() { # OPTION...: a small network on generated digits
     grep -Eq '^parameters +33,762,579$' out
 }
 
+@test "a network that does not fit into the memory is an error before training" {
+    layers='dense 46000'
+    for _ in {1..24}; do layers+=', dense 46000'; done
+    try train --model "$layers, dense 10" --data 'synth:digits?examples=100' --optimizer adam --out none
+    expect 4 "--model needs 81" "GB of memory" "GB are available" "--dry-run"
+}
+
+@test "losses of one output: a named network has one; labels above 1 are an error, except for numbers" {
+    digits='synth:digits?examples=100&test=100'
+    for loss in hinge logistic; do
+        for model in 'dense 1' lenet5; do
+            try train --model "$model" --loss $loss --data "$digits" --out none
+            expect 3 "--model $model is for two classes, with the labels 0 and 1; the data has labels up to 9"
+        done
+    done
+    try train --model lenet5 --loss squared --lr 0.001 --data "$digits" --out run --json --quiet
+    expect 0
+    loss=$(field test_loss)
+    try eval --checkpoint run --data "$digits" --json
+    expect 0
+    holds "abs($(field loss) / $loss - 1) < 1e-5"
+}
+
 @test "dry-run: JSON output" {
     try train --model lenet5 --data synth:digits --dry-run --json
     expect 0

@@ -125,6 +125,28 @@ END
     expect 3 "other" "safetensors"
 }
 
+@test "warm start: the parameters of a network keep the standardization of their input" {
+    model() { # OUT DATA OPTION...
+        local out=$1 data=$2
+        shift 2
+        try train --model 'dense 10' --data "synth:digits?examples=300&$data" --steps 2 --quiet --out "$out" "$@"
+    }
+    values() { grep -ao '"standardize":"channel:[^"]*"' "$1"/checkpoints/step-*/model.safetensors; }
+    model first seed=1 --standardize channel
+    expect 0
+    for job in "--workers 1" "--launch 2" "--launch 2 --servers 1 --mode async"; do
+        # shellcheck disable=SC2086
+        model second seed=2 --standardize channel --warm-start first $job
+        expect 0
+        [ "$(values second)" = "$(values first)" ]
+        rm -r second
+    done
+    model second seed=2 --warm-start first
+    expect 2 "was trained with --standardize channel, not none: use --standardize channel"
+    try train --resume --out first --steps 3 --standardize image
+    expect 2 "was trained with --standardize channel, not image"
+}
+
 @test "warm start: what does not fit is an error" {
     linear first --optimizer adam
     refused() { # STATUS WORDS OPTION...

@@ -42,6 +42,16 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
     holds "'at epoch' in '''$(field warnings)'''"
 }
 
+@test "a regression that is worse than the mean label" {
+    seq 400 | awk 'BEGIN { print "y,a,b" } { print 30 + $1 % 9 "," $1 % 9 / 9 "," $1 % 7 / 7 }' >numbers.csv
+    regression="--model linear --data csv:numbers.csv?label=y&split=0.5 --test csv:numbers.csv?label=y&split=0.5..1"
+    warned worse_than_mean $regression --lr 0.001
+    warned "" $regression --epochs 40
+    try train $regression --lr 1e30 --out none
+    expect 1 "the training loss is"
+    run ! grep -q -- "-nan" err
+}
+
 @test "data: one class, equal features, reversed labels, a leaked label, test examples in the training set, hash collisions, a batch larger than the data" {
     clicks_files
     clicks="--model logreg --epochs 2 --data"

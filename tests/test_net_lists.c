@@ -126,6 +126,14 @@ static void models_as_torch_modules(void **state)
     assert_torch(
         &rows, "softmax",
         "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 2),\n)\n");
+    rows.channels = 3; /* images that are one pixel high */
+    rows.height = 1;
+    rows.width = 4;
+    assert_torch(&rows, "conv 2 1x3, dense 2",
+                 "from collections import OrderedDict\n\nfrom torch import nn\n\n"
+                 "# input: [N, 3, 1, 4]\nmodel = nn.Sequential(OrderedDict([\n"
+                 "    (\"0\", nn.Conv2d(3, 2, (1, 3))),\n    (\"flatten1\", nn.Flatten()),\n"
+                 "    (\"1\", nn.Linear(4, 2)),\n]))\n");
     rows.bias = false;
     assert_torch(&rows, "logreg",
                  "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 1, "
@@ -247,6 +255,8 @@ static void errors_point_into_the_list(void **state)
         {"conv 6 4x4 same, dense 10", "conv", "4x4"},
         {"conv 18446744073709551615 5x5, dense 10", "conv", "number of filters"},
         {"conv 99999999999 5x5, dense 10", "conv", "number of filters"},
+        {"conv 6 5x5 pad 3 valid, dense 10", "conv", "one stride and one of"},
+        {"conv 6 5x5 /2 /3, dense 10", "conv", "one stride and one of"},
         {"conv 6 29x29, dense 10", "conv", "1 x 28 x 28"},
         {"conv 6 5x5, conv 3 25x25, dense 10", "conv 3", "6 x 24 x 24"},
         {"dense 12, conv 3 2x2, dense 10", "conv 3", "12 x 1 x 1"},
@@ -320,7 +330,7 @@ static void errors_point_into_long_lists(void **state)
     for (int i = 0; i < 5000; i++)
         end += sprintf(end, "dense 10, ");
     strcpy(end, "dense 10");
-    assert_points(list, mnist, "dense 10", "too many layers");
+    assert_points(list, mnist, "dense 10", "too many layers: at most 64");
     memset(list, 'x', SIZE);
     strcpy(list + SIZE - 20, ", dense 10");
     assert_points(list, mnist, "xxxx", "unknown layer \"xxx");

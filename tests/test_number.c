@@ -160,6 +160,8 @@ static void test_real(void **state)
     assert_true(x == 0.5);
     assert_int_equal(yk_number_real("1e308m", 0, HUGE_VAL, &x), YK_EUSAGE);
     assert_string_equal(yk_error(), "not a number; must be 0 or more");
+    assert_int_equal(yk_number_real("nan", -HUGE_VAL, HUGE_VAL, &x), YK_EUSAGE);
+    assert_string_equal(yk_error(), "not a number");
     assert_int_equal(yk_number_real("-1", 0, HUGE_VAL, &x), YK_EUSAGE);
     assert_string_equal(yk_error(), "must be 0 or more");
     assert_int_equal(yk_number_real("0", 1, 9e15, &x), YK_EUSAGE);

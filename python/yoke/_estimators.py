@@ -682,7 +682,7 @@ class _Network(_Estimator):
         given = self._checked_image() if reset else self.image_
         image = _native.image_of(getattr(X, "shape", ()), given)
         if image:
-            X = np.asarray(X).reshape(X.shape[0], -1)
+            X = np.asarray(X).reshape(X.shape[0], int(np.prod(X.shape[1:])))  # not -1: there may be no rows
         if image and given and image != given:
             raise _native.UsageError(f"the array has images of shape {image}, (channels, height, width), but "
                                      + ("image is" if reset else "the network was trained on images of shape") + f" {given}")

@@ -573,9 +573,13 @@ class Model:
         """A frame as Data; None: x is not a frame, or the model was not trained on a table."""
         if not _frames.is_frame(x):
             return None
-        known = {c["name"] for c in (self.schema or {}).get("columns", ())}
+        known = {c["name"]: c["role"] for c in (self.schema or {}).get("columns", ())}
         if not known:
             return None
+        if isinstance(labels, str):
+            name, labels = labels, None
+            if known.get(name) != "label" and (labels := _frames.column(x, name)) is None:
+                raise UsageError(f"the frame has no column {name!r}, which y names as the label")
         data = Data(x, labels, weights=weights, numbers=labels is not None and self.regression)
         extra = [name for name, _ in data.columns if name not in known]
         if extra:
@@ -636,7 +640,8 @@ class Model:
 
     def evaluate(self, x, labels=None, sample_weight=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
-        a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. A frame needs no labels if it has the column that was the label in training."""
+        a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. The labels of a frame may be the name of a column; they
+        are not needed if it has the column that was the label in training."""
         if labels is None and isinstance(x, (tuple, list)) and len(x) == 2:
             x, labels = x
         data, text = self._frame(x, labels, sample_weight), c_void_p()

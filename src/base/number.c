@@ -137,6 +137,8 @@ static yk_status read(const char *text, bool whole, double min, double max, doub
         *out = x;
         return YK_OK;
     }
+    if (!number && !whole && min < -1e300)
+        return yk_fail(YK_EUSAGE, "not a number");
     const char *what = number ? "" : whole ? "not a whole number; " : "not a number; ";
     if (max >= 9e15 && !(number && x > max)) /* larger than any useful number */
         return yk_fail(YK_EUSAGE, "%smust be %.15g or more", what, min);

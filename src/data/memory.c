@@ -199,8 +199,10 @@ yk_status yk_memory_check(yk_memory_data *m)
             "the data has %zu rows and %zu columns; at most 2^32 - 2 rows and 2^31 - 2 columns are supported",
             rows->n, rows->dim);
     if (m->height && m->channels * m->height * m->width != rows->dim)
-        return yk_fail(YK_EUSAGE, "images of %zu channels, %zux%zu pixels do not have %zu columns",
-                       m->channels, m->height, m->width, rows->dim);
+        return yk_fail(
+            YK_EUSAGE,
+            "the data has %zu columns, but images of %zux%zux%zu (channels, height, width) have %zu",
+            rows->dim, m->channels, m->height, m->width, m->channels * m->height * m->width);
     yk_status st = yk_memory_check_labels(rows, &m->classes);
     m->mixed = !st && are_mixed(rows->label, rows->n, m->classes);
     m->ascending = true;

@@ -25,8 +25,10 @@ static const char *parse(yk__layer *l, int n, char **arg)
         return "the filter size must be HEIGHTxWIDTH, as in 5x5, at most 64";
     l->stride = 1;
     l->padding = YK__VALID;
+    int strides = 0, paddings = 0;
     for (int i = 2; i < n; i++) {
         if (yk__arg_stride(arg[i], YK__MAX_STRIDE, &l->stride)) {
+            strides++;
             continue;
         } else if (strcmp(arg[i], "same") == 0) {
             l->padding = YK__SAME;
@@ -40,8 +42,9 @@ static const char *parse(yk__layer *l, int n, char **arg)
             return "expected /STRIDE (1 to 64), same, valid or pad N (0 to 255) after the size of the "
                    "filters";
         }
+        paddings++;
     }
-    return NULL;
+    return strides > 1 || paddings > 1 ? "conv takes one stride and one of same, valid and pad N" : NULL;
 }
 
 static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)

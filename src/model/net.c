@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "model/layer_list.h"
+#include "model/models.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,11 +94,15 @@ static yk_status check_options(const yk__net *net)
     return YK_OK;
 }
 
+static size_t outputs_of(const yk_model_shape *shape)
+{
+    return shape->loss && !shape->loss->per_class ? 1 : shape->classes;
+}
+
 /* name: NULL: it has none, see yk__net_parse(). */
 static yk_status create_net(const char *name, const char *list, size_t begin, size_t end,
                             const yk_model_shape *shape, bool is_branch, yk__net **out)
 {
-    const bool one = is_branch || (shape->loss && !shape->loss->per_class);
     yk__net *net = yk_alloc(1, sizeof *net, "the network");
     if (!net)
         return YK_ESYSTEM;
@@ -105,7 +110,7 @@ static yk_status create_net(const char *name, const char *list, size_t begin, si
     net->model = (yk_model){.ops = &yk_net_ops,
                             .shape = *shape,
                             .loss = shape->loss,
-                            .outputs = one ? 1 : shape->classes,
+                            .outputs = is_branch ? 1 : outputs_of(shape),
                             .bias_key = UINT32_MAX};
     yk_status st = yk__net_parse(net, name, list, begin, end);
     if (!st && (shape->dim == 0 || yk__edge_size(&net->edge[0]) != shape->dim))
@@ -141,11 +146,16 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
         s.channels = s.height = 1;
         s.width = s.dim;
     }
-    yk_status st = yk__list_expand(text, s.classes, &list);
+    yk_status st = yk__list_expand(text, outputs_of(&s), &list);
     if (st)
         return st;
     if (s.kind == YK_ROWS_SPARSE && !yk__list_is_word(list)) /* a word is probably an unknown model */
-        st = yk_fail(YK_EUSAGE, "networks need dense data (images); for sparse data use --model logreg");
+        st = yk_fail(
+            YK_EUSAGE,
+            "networks need dense data: add encode=dense to a table; for other sparse data use --model logreg "
+            "or wide-deep");
+    if (!st && s.loss && !s.loss->per_class && !s.loss->numbers)
+        st = yk__model_check(text, &s);
     if (!st)
         st = create_net(yk__list_is_named(text) ? text : NULL, list, 0, strlen(list), &s, false, &net);
     if (!st)

@@ -41,12 +41,15 @@ static bool in_place(const yk__net *net, const yk__layer *l)
     return true;
 }
 
+static const char too_many[] = "too many layers: at most 64";
+_Static_assert(YK__MAX_LAYERS == 64, "as in the text");
+
 /* Adds one layer: parses its arguments, then computes its shape from that of its input. */
 static yk_status add_layer(yk__net *net, const char *list, yk__list_part *part)
 {
     char why[512];
     if (net->nlayers == YK__MAX_LAYERS)
-        return yk__list_error(list, part->begin, "too many layers");
+        return yk__list_error(list, part->begin, too_many);
     if (part->n > YK__MAX_WORDS)
         return yk__list_error(list, part->begin, "too many arguments");
     if (part->n == 0)
@@ -105,7 +108,7 @@ static yk_status remove_last_border(yk__net *net, const char *list, size_t end)
     if (!border)
         return YK_OK;
     if (net->nlayers == YK__MAX_LAYERS)
-        return yk__list_error(list, end, "too many layers");
+        return yk__list_error(list, end, too_many);
     yk__layer *l = &net->layer[net->nlayers];
     *l = (yk__layer){.ops = &yk__flatten_ops,
                      .text = "flatten",

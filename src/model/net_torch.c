@@ -26,11 +26,24 @@ void yk__layer_torch(const yk__layer *l, yk_text *to)
     yk_text_print(to, ")");
 }
 
+/* Whether a layer before the first dense or flatten layer needs the shape of an image. */
+static bool needs_image(const yk__net *net)
+{
+    bool needs = false;
+    for (int i = 0; i < net->nlayers && !needs; i++) {
+        const yk__layer_ops *ops = net->layer[i].ops;
+        if (ops->flat_output || ops->weight_rank == 2)
+            break;
+        needs = !ops->elementwise;
+    }
+    return needs;
+}
+
 void yk__net_torch(const yk_model *m, yk_text *to)
 {
     const yk__net *net = (const yk__net *)m;
     const bool rows = m->shape.height * m->shape.width * m->shape.channels == 0;
-    const bool flat = rows || net->edge[0].height == 1;
+    const bool flat = (rows || net->edge[0].height == 1) && !needs_image(net);
     /* Dense layers accept images, but nn.Linear does not: finds the first layer that needs a Flatten that the list lacks. */
     int flatten = -1;
     for (int i = 0; i < net->nlayers && !flat && !net->layer[i].ops->flat_output && flatten < 0; i++)

@@ -215,6 +215,7 @@ typedef struct {
     const char *
         selection; /* the title of --monitor, if the best model is worse than the one before the first step; else NULL */
     double start, best; /* its values for these */
+    double r2;          /* regression: on the test set; 0 or NaN: not known */
     yk_data_check data; /* zeros: not checked */
 } yk_outcome;
 

@@ -444,6 +444,16 @@ static void check_labels(const yk_outcome *r, bool reversed, yk_observation *w)
              100.0 * d->shifted.train, 100.0 * d->shifted.test, d->shifted.label);
 }
 
+static void check_mean(const curves *t)
+{
+    char remedy[160];
+    if (t->tested && t->r->r2 < -0.1)
+        warn(t->w, YK_WARNING_WORSE_THAN_MEAN,
+             "R2 is %.3g on the test set: always predicting the mean label has a lower loss; %s", t->r->r2,
+             yk_data_is_unscaled(&t->r->data) ? other_rate(t->r, true, remedy)
+                                              : "train longer, or change --lr");
+}
+
 /* One learning rate for all columns is too small for most of them, or too large for the largest one. */
 static void check_scales(const yk_outcome *r, yk_observation *w)
 {
@@ -531,6 +541,8 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
         too_small = check_warm_up(r, w) || (!rises && !check_overfitting(&t) && check_too_small(&t));
         check_oscillation(&t);
         check_majority(&t, too_small || rises);
+        if (!too_small)
+            check_mean(&t);
     }
     if (!unlearnable && !rises && !too_small)
         check_scales(r, w);

@@ -44,6 +44,8 @@
     X(WORSE_THAN_CHANCE, "worse_than_chance", "Worse than chance",                                           \
       "The labels or the columns of the test set do not mean the same thing as in the training set. "        \
       "Check both files.")                                                                                   \
+    X(WORSE_THAN_MEAN, "worse_than_mean", "Worse than the mean label",                                       \
+      "Always predicting the mean label has a lower loss. Change the learning rate, or train longer.")       \
     X(TEST_IN_TRAINING, "test_in_training", "Test set contains training examples",                           \
       "The test results are too optimistic. Use different data for testing.")                                \
     X(LABEL_LEAK, "label_leak", "One feature predicts the label",                                            \

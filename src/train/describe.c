@@ -1,6 +1,8 @@
 /* Describes a run: the notes at its start, --dry-run and --profile. */
 #include "train/setup.h"
 
+#include "base/cgroup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "kern/block.h"
 #include <stdio.h>
@@ -236,6 +238,28 @@ size_t yk__parameter_bytes(const yk__trainer *t)
         floats += yk_group_floats(&t->model->group[g]) *
                   (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
     return floats * sizeof(float);
+}
+
+/* Without this, the kernel would kill the process, or another one, when the memory is used. */
+yk_status yk__check_memory(const yk__trainer *t)
+{
+    const yk_plan *p = t->plan;
+    yk_layer_line line[YK_MAX_LINES];
+    double weights = 4.0 * (double)t->model->nparams,
+           each = weights;                                     /* each worker: gradient and activations */
+    if (t->model->sparse || !p->trains || !yk_clock_is_real()) /* sparse: memory is used as features occur */
+        return YK_OK;
+    for (int i = yk_model_describe(t->model, yk__max_batch(t), line); i-- > 0;)
+        each += (double)line[i].bytes;
+    const double needed = (p->whole ? (double)yk__parameter_bytes(t) : weights) + each * t->local_workers,
+                 available = yk_memory_available("/proc", "/sys");
+    return needed <= available
+               ? YK_OK
+               : yk_fail(YK_ESYSTEM,
+                         "--model needs %.1f GB of memory for weights, optimizer state, gradients and "
+                         "activations, but %.1f GB are available: use a smaller network or --batch, fewer "
+                         "--workers, or an --optimizer with less state (--dry-run prints the details)",
+                         needed * 1e-9, available * 1e-9);
 }
 
 yk_status yk__describe(yk__trainer *t)

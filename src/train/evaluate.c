@@ -39,6 +39,7 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
 {
     const yk__largest_lr lr = yk__largest_lr_of(t);
     const bool stale = t->plan->staleness && t->plan->workers > 1;
+    value = isnan(value) ? (double)NAN : value; /* not "-nan" */
     if (yk_data_is_unscaled(&t->data_check))
         return yk_fail(
             YK_EDIVERGED,
@@ -51,7 +52,7 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
         return yk_fail(YK_EDIVERGED,
                        "%s is %g before the first update, so the initial parameters are too large: use a "
                        "smaller --init or --init-bias, or another --warm-start",
-                       what, isnan(value) ? (double)NAN : value);
+                       what, value);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g (default %g) is too large "
                    "for this data%s; use a smaller --lr%s%s%s%s",

@@ -48,6 +48,29 @@ static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net
     out->channels = channels;
 }
 
+/* The parameters of an earlier model expect its input: a run that begins with them standardizes in the same way, and with the same
+ * values, unless others are given. */
+static yk_status keep_standardization(const yk__trainer *t, yk_net_options *o)
+{
+    static const char *const name[] = {"none", "image", "channel"};
+    const yk_net_options *before = t->caller->start ? &t->caller->start->model->shape.net
+                                   : t->start.found ? &t->start.net
+                                                    : NULL;
+    if (!before)
+        return YK_OK;
+    if (before->standardize != o->standardize)
+        return yk_fail(YK_EUSAGE,
+                       "the model that this run begins with was trained with --standardize %s, not %s: use "
+                       "--standardize %s",
+                       name[before->standardize], name[o->standardize], name[before->standardize]);
+    if (!o->channels) {
+        o->channels = before->channels;
+        memcpy(o->mean, before->mean, sizeof o->mean);
+        memcpy(o->deviation, before->deviation, sizeof o->deviation);
+    }
+    return YK_OK;
+}
+
 /* --standardize channel */
 static yk_status measure_channels(yk__trainer *t, yk_net_options *o)
 {
@@ -287,7 +310,12 @@ static yk_status prepare_data(yk__trainer *t, yk_net_options *net)
         (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = net_options_of(c, net)) ||
         (st = yk__load_data(t)) || (st = yk__combine_facts(t)) || (st = yk__warm_start_check(t)))
         return st;
-    return measure_channels(t, net);
+    if (!(st = keep_standardization(t, net)))
+        st = measure_channels(t, net);
+    if (!st && net->standardize == YK_STANDARDIZE_CHANNEL && !t->plan->alone && !t->cluster.joined)
+        st = yk_comm_broadcast(t->cluster.comm, net, sizeof *net, t->plan->startup_timeout,
+                               "the standardization"); /* only the chief knows the earlier model */
+    return st;
 }
 
 yk_status yk__make_model(yk__trainer *t)

@@ -253,6 +253,7 @@ void yk__add_warnings(yk__trainer *t)
                                 .selection = worse ? s->monitor->title : NULL,
                                 .start = s->start,
                                 .best = s->best.best,
+                                .r2 = r->metrics.value[yk_metric_find("r2") - yk_metric_kinds],
                                 .data = t->data_check};
     yk_observation_warn(&outcome, &r->observation);
 }

@@ -139,8 +139,8 @@ static yk_status make_rest(yk__trainer *t)
     const bool chief = t->cluster.rank == 0;
     yk_status st;
     t->local_workers = t->plan->trains ? t->plan->workers_per_process : 1;
-    if ((st = yk__sort_keys(t)) || (st = yk__lr_search(t)) || (st = create_workers(t)) ||
-        (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
+    if ((st = yk__check_memory(t)) || (st = yk__sort_keys(t)) || (st = yk__lr_search(t)) ||
+        (st = create_workers(t)) || (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;
     /* yk__make_store() may renumber the keys of the data, which yk__cluster_check() compares */
     const uint64_t hash = !t->plan->alone && t->plan->whole ? yk__parameter_hash(t) : 0;

@@ -45,6 +45,8 @@ static yk_status read_start(yk__trainer *t, const char *path, bool own)
     yk_status st = yk_checkpoint_describe(path, &info);
     t->schema = info.schema;
     s->features = hashed_features(&info.shape);
+    s->net = info.shape.net;
+    s->found = !st;
     if (!st && t->config->warm_start) {
         st = check_model(t->config, path, info.model, &info.shape);
         s->shape = info.shape;

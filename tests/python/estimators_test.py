@@ -308,6 +308,16 @@ def test_partial_fit_keeps_the_state_of_the_optimizer():
     parts.set_params(optimizer="sgd").partial_fit(X, y)  # likewise
 
 
+def test_partial_fit_keeps_the_standardization():
+    X, y = blobs()
+    network = yoke.Network("dense 8, relu", standardize="channel").fit(X, y)
+    before = network.predict_proba(X)
+    network.set_params(lr=0.0).partial_fit(X[:9] / 100, y[:9])
+    assert np.array_equal(network.predict_proba(X), before)
+    raises("was trained with standardize=\"channel\", not image",
+           lambda: network.set_params(standardize="image").partial_fit(X, y))
+
+
 def test_calls_of_partial_fit_differ():
     """In the order of the rows and in dropout, which random_state determines. A copy without the step takes the first order again."""
     X, y = blobs(100)
@@ -574,6 +584,8 @@ def test_shapes_of_images():
     raises("(3, 4, 16), (channels, height, width), but the network was trained on images of shape (3, 8, 8)",
            lambda: network.predict(images.reshape(60, 3, 4, 16)), yoke.UsageError)
     raises("but image is (1, 8, 24)", lambda: yoke.Network(image=(1, 8, 24)).fit(images, y), yoke.UsageError)
+    raises("the data has 192 columns, but images of 1x4x4", lambda: yoke.Network(image=(1, 4, 4)).fit(images.reshape(60, -1), y))
+    raises("0 sample(s)", lambda: network.predict(images[:0]))
     for image in ((8, 8), 5, (1, 8, -8), (1.5, 8, 8), "8x8"):
         raises("must be (channels, height, width)", lambda: yoke.Network(image=image).fit(images, y), yoke.UsageError)
     raises("layers=None: must be a string or a list", lambda: yoke.Network(None).fit(images, y), yoke.UsageError)

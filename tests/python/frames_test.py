@@ -221,6 +221,8 @@ def test_dates_and_booleans_of_files():
     frame["bought"] = frame.price > 0
     run = yoke.train("logreg", (frame, "bought"), table={"scale": "standard"}, **OPTIONS)
     want = run.model.evaluate(frame)
+    assert run.model.evaluate(frame, "bought") == run.model.evaluate((frame, "bought")) == want
+    raises("has no column 'nope'", lambda: run.model.evaluate(frame, "nope"))
     with files(frame) as directory:
         pl.from_pandas(frame).write_csv(f"{directory}/b.csv")  # true, and times with T
         for data in (f"csv:{directory}/a.csv", f"csv:{directory}/b.csv", f"parquet:{directory}/a.parquet"):
