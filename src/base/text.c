@@ -40,7 +40,7 @@ void yk_text_print(yk_text *t, const char *format, ...)
     const int n = t->status ? 0 : vasprintf(&s, format, list);
     va_end(list);
     if (n < 0)
-        t->status = yk_fail(YK_ESYSTEM, "cannot format the text '%s'", format);
+        t->status = yk_fail_memory(strlen(format), "a text");
     else if (s)
         yk_text_put(t, s, (size_t)n);
     free(n < 0 ? NULL : s);
