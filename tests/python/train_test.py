@@ -425,12 +425,13 @@ def test_labels_are_required():
     raises(yoke.UsageError, "data has no labels", "softmax", (X, None), out="none")
     raises(yoke.UsageError, "test has no labels", "softmax", (X, y), (X, None), out="none")
     run = yoke.train("softmax", (X, y), out="none")
-    try:
-        run.model.evaluate(X)
-    except yoke.UsageError as error:
-        assert "needs the labels" in str(error)
-    else:
-        raise AssertionError("no labels")
+    for labels, words in ((None, "needs the labels"), (y + 2 * (np.arange(4) == 3), "memory: row 3 has class 3")):
+        try:
+            run.model.evaluate(X, labels)
+        except yoke.Error as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
 
 
 def test_bytes_are_divided_by_255():
