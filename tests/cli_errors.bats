@@ -130,8 +130,12 @@ END
     digits --resume --out none
     expect 2 "--resume needs --out"
     digits --data ''
-    expect 2 "--data"
+    expect 2 "--data needs a value: --data SPEC"
+    try report ''
+    expect 2 "an argument is empty; yoke report --help lists the arguments"
     for command in eval predict; do
+        try $command --checkpoint '' --data synth:digits
+        expect 2 "--checkpoint needs a value: --checkpoint DIR"
         try $command --data synth:digits
         expect 2 "--checkpoint is missing"
         try $command --checkpoint run
