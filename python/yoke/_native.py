@@ -185,6 +185,8 @@ def raise_error(error, translate=in_python):
 
 def call(name, *arguments, translate=in_python):
     """Calls a function that returns a yoke_status and takes a yoke_error. Raises the error that it reports."""
+    if any(isinstance(argument, bytes) and b"\0" in argument for argument in arguments):  # C would ignore what follows
+        raise UsageError("a text contains a null character")
     error = CError()
     if getattr(lib, "yoke_" + name)(*arguments, byref(error)):
         raise_error(error, translate)
@@ -296,7 +298,10 @@ def as_rows(x):
 
 def image_of(shape, forced=None):
     """(channels, height, width) of an array of images, from its shape; None: it has no images."""
-    if len(shape) not in (3, 4):
+    if len(shape) > 4:
+        raise UsageError(f"the array has shape {tuple(shape)}; rows must be [rows][columns], and images [rows][height][width] or "
+                         "[rows][channels][height][width]")
+    if len(shape) < 3:
         return None
     image = (1,) * (4 - len(shape)) + tuple(shape[1:])
     c, h, w = image
@@ -496,7 +501,7 @@ class Model:
 
     def save(self, path):
         """Writes one safetensors file."""
-        call("model_save", self._handle, os.fsencode(path))
+        call("model_save", self._handle, os.fsencode(path), translate=lambda said: in_python(said, {"out": "path"}))
 
     def __del__(self):
         if getattr(self, "_handle", None):

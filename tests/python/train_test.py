@@ -499,6 +499,13 @@ def test_wrong_arguments():
     raises(yoke.UsageError, "/nowhere", "softmax", (X, y), start="/nowhere", out="none")
     with tempfile.TemporaryDirectory() as directory:
         run = yoke.train("softmax", (X, y), epochs=5, out=os.path.join(directory, "run"))
+        for path, words in (("/proc", "/proc: cannot create: "), (directory + "/no/m", "choose another path")):
+            try:
+                run.model.save(path)
+            except yoke.ResourceError as error:
+                assert words in str(error), error
+            else:
+                raise AssertionError(path)
         for start in (run, run.directory, run.model, yoke.SoftmaxRegression(epochs=1).fit(X, y)):
             yoke.train("softmax", (X, y), start=start, out="none")
         assert yoke.Model.load(run.directory.encode()).columns == 4
@@ -508,6 +515,7 @@ def test_wrong_arguments():
                        (lambda: run.predict((X, y)), "not a tuple; to pass labels"),
                        (lambda: run.model.evaluate([[1, 2], [3]], [0, 1]), "must be numbers, in rows of the same length"),
                        (lambda: run.predict([["a", "b", "c", "d"]]), "must be numbers"),
+                       (lambda: yoke.Model.load("a\0b"), "null character"),
                        (lambda: yoke.report(yoke.Run({}, [])), "a report needs run directories")):
         try:
             act()
