@@ -224,7 +224,7 @@ def option_text(value):
         return ", ".join(map(str, value))
     if isinstance(value, dict):  # of parameter groups or classes
         return ",".join(f"{name}={option_text(item)}" for name, item in value.items())
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return os.fsdecode(value) if isinstance(value, (os.PathLike, bytes)) else str(value)
 
 
 class Options:
@@ -288,6 +288,8 @@ def as_rows(x):
                          "yoke.train() and Model.evaluate()")
     try:
         rows = np.asarray(x)
+        if rows.dtype.kind in "cmM" or np.ma.is_masked(x):
+            raise TypeError("some are masked" if np.ma.is_masked(x) else f"not {rows.dtype}")
         rows = rows if rows.dtype.kind in "biuf" else rows.astype(np.float32)
     except (TypeError, ValueError) as error:
         raise UsageError(f"the rows must be numbers, in rows of the same length: {error}") from None
@@ -356,7 +358,8 @@ def _as_labels(labels):
     given = np.asarray(labels)
     if given.dtype != np.int32 and (given.dtype.kind not in "biuf" or not np.array_equal(given, given.astype(np.int32))):
         raise UsageError(f"the labels must be class numbers 0, 1, 2, ..., not {given.dtype}"
-                         + (f": {given.flat[0]!r}" if given.size else "") + "; the estimators accept other labels")
+                         + (f": {given.flat[0]!r}" if given.size else "") + "; the estimators accept other labels, and loss=\"squared\" "
+                         "any numbers")
     return np.ascontiguousarray(given, np.int32)
 
 
@@ -644,11 +647,14 @@ class Model:
         return np.concatenate(blocks)
 
     def evaluate(self, x, labels=None, sample_weight=None):
-        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
-        a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. The labels of a frame may be the name of a column; they
-        are not needed if it has the column that was the label in training."""
-        if labels is None and isinstance(x, (tuple, list)) and len(x) == 2:
-            x, labels = x
+        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)) or
+        evaluate((X, y, sample_weight)), or on a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. The
+        labels of a frame may be the name of a column; they are not needed if it has the column that was the label in training."""
+        if labels is None and isinstance(x, (tuple, list)) and len(x) in (2, 3):
+            x, labels, *weights = x
+            sample_weight = weights[0] if weights else sample_weight
+        if is_spec(x) and not (labels is None and sample_weight is None):
+            raise UsageError("evaluate(): a spec has its own labels and weights: pass only the spec")
         data, text = self._frame(x, labels, sample_weight), c_void_p()
         if data is None:
             x = as_rows(x)

@@ -316,7 +316,7 @@ def test_arrays():
     lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
     assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
     assert lists.model.evaluate(X.tolist(), y.tolist())["accuracy"] == run.summary["test_accuracy"]
-    assert run.model.evaluate((X, y)) == run.model.evaluate([X, y]) == run.model.evaluate(X, y)
+    assert run.model.evaluate((X, y)) == run.model.evaluate([X, y]) == run.model.evaluate(X, y) == run.model.evaluate((X, y, np.ones(len(y))))
     raises(yoke.UsageError, "the labels must have shape (500,), one per row, not (500, 1)", "logreg", (X, y[:, None]), out="none")
     raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
     raises(yoke.UsageError, "the weights must have shape (500,), one per row, not (3,): select", "logreg", (X, y, y[:3]), out="none")
@@ -516,6 +516,10 @@ def test_wrong_arguments():
                        (lambda: run.model.evaluate([[1, 2], [3]], [0, 1]), "must be numbers, in rows of the same length"),
                        (lambda: run.predict([["a", "b", "c", "d"]]), "must be numbers"),
                        (lambda: yoke.Model.load("a\0b"), "null character"),
+                       (lambda: run.predict(X + 1j), "must be numbers, in rows of the same length: not complex"),
+                       (lambda: run.predict(np.ma.masked_array(X, X > 0)), "some are masked"),
+                       (lambda: run.model.evaluate("csv:a.csv", y), "a spec has its own labels"),
+                       (lambda: yoke.sweep([0.1]), "grid must be a dict, such as {\"lr\": [0.1, 0.3]}, not list"),
                        (lambda: yoke.report(yoke.Run({}, [])), "a report needs run directories")):
         try:
             act()
