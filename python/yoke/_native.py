@@ -409,6 +409,8 @@ class Data:
             raise UsageError("table: these options are only for frames, but X is not a frame")
         x = as_rows(x)
         if is_spec(x):
+            if not (labels is None and weights is None):
+                raise UsageError(f"{os.fspath(x)}: a spec has its own labels and weights: pass only the spec")
             self.rows = None
             self.handle = create("data_from_spec", os.fspath(x).encode(), split, None)
             return
@@ -653,8 +655,6 @@ class Model:
         if labels is None and isinstance(x, (tuple, list)) and len(x) in (2, 3):
             x, labels, *weights = x
             sample_weight = weights[0] if weights else sample_weight
-        if is_spec(x) and not (labels is None and sample_weight is None):
-            raise UsageError("evaluate(): a spec has its own labels and weights: pass only the spec")
         data, text = self._frame(x, labels, sample_weight), c_void_p()
         if data is None:
             x = as_rows(x)

@@ -423,6 +423,7 @@ def test_column_numbers_are_not_truncated():
 def test_labels_are_required():
     X, y = np.eye(4, dtype=np.float32), np.arange(4) % 2
     raises(yoke.UsageError, "data has no labels", "softmax", (X, None), out="none")
+    raises(yoke.UsageError, "a spec has its own labels and weights", "softmax", (DIGITS, y), out="none")
     raises(yoke.UsageError, "test has no labels", "softmax", (X, y), (X, None), out="none")
     run = yoke.train("softmax", (X, y), out="none")
     for labels, words in ((None, "needs the labels"), (y + 2 * (np.arange(4) == 3), "memory: row 3 has class 3")):
