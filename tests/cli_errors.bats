@@ -130,8 +130,12 @@ END
     digits --resume --out none
     expect 2 "--resume needs --out"
     digits --data ''
-    expect 2 "--data"
+    expect 2 "--data needs a value: --data SPEC"
+    try report ''
+    expect 2 "an argument is empty; yoke report --help lists the arguments"
     for command in eval predict; do
+        try $command --checkpoint '' --data synth:digits
+        expect 2 "--checkpoint needs a value: --checkpoint DIR"
         try $command --data synth:digits
         expect 2 "--checkpoint is missing"
         try $command --checkpoint run
@@ -333,7 +337,7 @@ END
     printf '1 3:1\n0 500:1\n' >large.libsvm
     printf '0 1:1\n2 2:1\n1 3:1\n' >classes.libsvm
     try eval --checkpoint run --data libsvm:classes.libsvm
-    expect 3 "classes.libsvm" "has class 2, but the model has classes 0 to 1"
+    expect 3 "classes.libsvm: example 2 has class 2, but the model has classes 0 to 1"
     try predict --checkpoint run --data libsvm:classes.libsvm # labels do not matter
     expect 0
     [ "$(wc -l <out)" -eq 3 ]

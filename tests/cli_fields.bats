@@ -41,7 +41,7 @@ embed() { # OPTION...
     embed --data a.ffm --features 200 --optimizer keyed=adagrad,dense=adam --out run
     expect 0
     try eval --checkpoint run --data more.ffm
-    expect 3 "more.ffm: near example 0: field 7 is out of range for the model, which has 5 fields"
+    expect 3 "more.ffm: example 1: field 7 is out of range for the model, which has 5 fields"
     try eval --checkpoint run --data 'libsvm:none.libsvm?base=0'
     expect 3 "the rows have no field numbers, but the model was trained on 5 fields"
     embed --data a.ffm --features 200 --optimizer keyed=adagrad,dense=sgd --warm-start run --out other
@@ -58,7 +58,7 @@ embed() { # OPTION...
     loss=$(field test_loss)
     holds "abs($("$YOKE" eval --checkpoint run --data a.libsvm --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["loss"])') - $loss) < 1e-6"
     try predict --checkpoint run --data short.libsvm
-    expect 3 "short.libsvm: example 6: a row has 4 entries instead of 5"
+    expect 3 "short.libsvm: example 7: a row has 4 entries instead of 5"
     for how in '--launch 2 --servers 0' '--launch 3 --servers 1'; do # all ranks agree
         # shellcheck disable=SC2086
         try train --model "$MODEL" --data a.libsvm --test a.libsvm --batch 15 --json --quiet --out jobs $how

@@ -12,9 +12,11 @@ teardown() {
 
 @test "a directory of idx files that does not exist" {
     try train --model softmax --data idx:/nowhere
-    expect 3 "/nowhere: no such file or directory"
-    try train --model logreg --data libsvm:nowhere --out none
-    expect 3 "nowhere: no such file in $PWD"
+    expect 3 "/nowhere: no such file"
+    for format in libsvm idx images cache; do
+        try train --model softmax --data $format:nowhere --out none
+        expect 3 "error: nowhere: no such file in $PWD"
+    done
 }
 
 @test "no epochs and no steps" {

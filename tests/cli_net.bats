@@ -49,12 +49,14 @@ net() { # OPTION...: a small network on generated digits
             expect 3 "--model $model is for two classes, with the labels 0 and 1; the data has labels up to 9"
         done
     done
-    try train --model lenet5 --loss squared --lr 0.001 --data "$digits" --out run --json --quiet
-    expect 0
-    loss=$(field test_loss)
-    try eval --checkpoint run --data "$digits" --json
-    expect 0
-    holds "abs($(field loss) / $loss - 1) < 1e-5"
+    for model in linear lenet5; do
+        try train --model $model --loss squared --lr 0.001 --data "$digits" --out $model --json --quiet
+        expect 0
+        loss=$(field test_loss)
+        try eval --checkpoint $model --data "$digits" --json
+        expect 0
+        holds "abs($(field loss) / $loss - 1) < 1e-5"
+    done
 }
 
 @test "dry-run: JSON output" {

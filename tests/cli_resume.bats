@@ -26,6 +26,7 @@ teardown() { cli_teardown; }
     try train --out run --resume --json
     expect 0 "nothing left to do: the run already has 16 steps" "step 16, epoch 2.00: train loss"
     [ "$(field state) $(field steps) $(field epochs) $(field examples)" = '"done" 16 2 1000' ]
+    [ "$(field steps_per_second) $(field examples_per_second)" = 'null null' ] # nothing was trained
     grep -qF "\"train_loss\": $(field train_loss)," run/summary.json
     grep -qF "\"test_loss\": $(field test_loss)," run/summary.json
     finished run 2

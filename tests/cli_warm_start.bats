@@ -145,6 +145,10 @@ END
     expect 2 "was trained with --standardize channel, not none: use --standardize channel"
     try train --resume --out first --steps 3 --standardize image
     expect 2 "was trained with --standardize channel, not image"
+    model second seed=2 --standardize channel --init torch --warm-start first
+    expect 2 "--init and --warm-start cannot be used together"
+    try train --resume --out first --steps 3 --init torch
+    expect 0 "--init and --init-bias have no effect: the parameters are those of the checkpoint"
 }
 
 @test "warm start: what does not fit is an error" {

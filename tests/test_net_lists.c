@@ -134,6 +134,14 @@ static void models_as_torch_modules(void **state)
                  "# input: [N, 3, 1, 4]\nmodel = nn.Sequential(OrderedDict([\n"
                  "    (\"0\", nn.Conv2d(3, 2, (1, 3))),\n    (\"flatten1\", nn.Flatten()),\n"
                  "    (\"1\", nn.Linear(4, 2)),\n]))\n");
+    assert_torch(
+        &rows, "conv 2 1x3, flatten, relu, lrn, dense 2",
+        "from collections import OrderedDict\n\nfrom torch import nn\n\n"
+        "# input: [N, 3, 1, 4]\nmodel = nn.Sequential(OrderedDict([\n"
+        "    (\"0\", nn.Conv2d(3, 2, (1, 3))),\n    (\"1\", nn.Flatten()),\n    (\"2\", nn.ReLU()),\n"
+        "    (\"unflatten3\", nn.Unflatten(1, (2, 1, 2))),\n"
+        "    (\"3\", nn.LocalResponseNorm(5, alpha=0.0001, beta=0.75, k=1)),\n"
+        "    (\"flatten4\", nn.Flatten()),\n    (\"4\", nn.Linear(4, 2)),\n]))\n");
     rows.bias = false;
     assert_torch(&rows, "logreg",
                  "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 1, "

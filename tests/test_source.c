@@ -287,7 +287,7 @@ static void idx_bad_sets_are_refused(void **state)
     char spec[600];
     snprintf(spec, sizeof spec, "idx:%s?labels=%s", images, labels);
     put_images(images, 0x0d, 3, 1, 2, turned);
-    refuse_open(spec, YK_EDATA, "No such file");
+    refuse_open(spec, YK_EDATA, "no such file");
     put_labels(labels, 4);
     refuse_open(spec, YK_EDATA, "4 labels for the 3 images of");
     put_labels(labels, 3);

@@ -639,6 +639,10 @@ static void unknown_values_are_not_reported(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_NONE, 0.0);
     assert_words(v->text, "too short");
+    trial idle = begin(2);
+    idle.measured[0].phases.steps = 1;
+    idle.measured[1].phases.steps = 0;
+    assert_words(judge(&idle)->text, "1 step)");
 
     const yk_usage unused = {0};
     yk_evidence nothing = {.workers = 1, .usage = &unused};

@@ -185,6 +185,8 @@ def raise_error(error, translate=in_python):
 
 def call(name, *arguments, translate=in_python):
     """Calls a function that returns a yoke_status and takes a yoke_error. Raises the error that it reports."""
+    if any(isinstance(argument, bytes) and b"\0" in argument for argument in arguments):  # C would ignore what follows
+        raise UsageError("a text contains a null character")
     error = CError()
     if getattr(lib, "yoke_" + name)(*arguments, byref(error)):
         raise_error(error, translate)
@@ -222,7 +224,7 @@ def option_text(value):
         return ", ".join(map(str, value))
     if isinstance(value, dict):  # of parameter groups or classes
         return ",".join(f"{name}={option_text(item)}" for name, item in value.items())
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return os.fsdecode(value) if isinstance(value, (os.PathLike, bytes)) else str(value)
 
 
 class Options:
@@ -286,6 +288,8 @@ def as_rows(x):
                          "yoke.train() and Model.evaluate()")
     try:
         rows = np.asarray(x)
+        if rows.dtype.kind in "cmM" or np.ma.is_masked(x):
+            raise TypeError("some are masked" if np.ma.is_masked(x) else f"not {rows.dtype}")
         rows = rows if rows.dtype.kind in "biuf" else rows.astype(np.float32)
     except (TypeError, ValueError) as error:
         raise UsageError(f"the rows must be numbers, in rows of the same length: {error}") from None
@@ -296,7 +300,10 @@ def as_rows(x):
 
 def image_of(shape, forced=None):
     """(channels, height, width) of an array of images, from its shape; None: it has no images."""
-    if len(shape) not in (3, 4):
+    if len(shape) > 4:
+        raise UsageError(f"the array has shape {tuple(shape)}; rows must be [rows][columns], and images [rows][height][width] or "
+                         "[rows][channels][height][width]")
+    if len(shape) < 3:
         return None
     image = (1,) * (4 - len(shape)) + tuple(shape[1:])
     c, h, w = image
@@ -351,7 +358,8 @@ def _as_labels(labels):
     given = np.asarray(labels)
     if given.dtype != np.int32 and (given.dtype.kind not in "biuf" or not np.array_equal(given, given.astype(np.int32))):
         raise UsageError(f"the labels must be class numbers 0, 1, 2, ..., not {given.dtype}"
-                         + (f": {given.flat[0]!r}" if given.size else "") + "; the estimators accept other labels")
+                         + (f": {given.flat[0]!r}" if given.size else "") + "; the estimators accept other labels, and loss=\"squared\" "
+                         "any numbers")
     return np.ascontiguousarray(given, np.int32)
 
 
@@ -401,6 +409,8 @@ class Data:
             raise UsageError("table: these options are only for frames, but X is not a frame")
         x = as_rows(x)
         if is_spec(x):
+            if not (labels is None and weights is None):
+                raise UsageError(f"{os.fspath(x)}: a spec has its own labels and weights: pass only the spec")
             self.rows = None
             self.handle = create("data_from_spec", os.fspath(x).encode(), split, None)
             return
@@ -496,7 +506,7 @@ class Model:
 
     def save(self, path):
         """Writes one safetensors file."""
-        call("model_save", self._handle, os.fsencode(path))
+        call("model_save", self._handle, os.fsencode(path), translate=lambda said: in_python(said, {"out": "path"}))
 
     def __del__(self):
         if getattr(self, "_handle", None):
@@ -639,11 +649,12 @@ class Model:
         return np.concatenate(blocks)
 
     def evaluate(self, x, labels=None, sample_weight=None):
-        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
-        a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. The labels of a frame may be the name of a column; they
-        are not needed if it has the column that was the label in training."""
-        if labels is None and isinstance(x, (tuple, list)) and len(x) == 2:
-            x, labels = x
+        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)) or
+        evaluate((X, y, sample_weight)), or on a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. The
+        labels of a frame may be the name of a column; they are not needed if it has the column that was the label in training."""
+        if labels is None and isinstance(x, (tuple, list)) and len(x) in (2, 3):
+            x, labels, *weights = x
+            sample_weight = weights[0] if weights else sample_weight
         data, text = self._frame(x, labels, sample_weight), c_void_p()
         if data is None:
             x = as_rows(x)

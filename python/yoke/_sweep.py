@@ -14,7 +14,7 @@ def _text(name, value):
     """A value of an option in a sweep file; None: the option is left out."""
     text = _native.option_text(value)
     if '"' in text or "\n" in text:
-        raise _native.UsageError(f"{name}={text!r}: a value of a sweep cannot contain double quotes or line breaks")
+        raise _native.UsageError(f"{name}={text[:100]!r}: a value of a sweep cannot contain double quotes or line breaks")
     return "-" if value is None else f'"{text}"'
 
 
@@ -46,7 +46,8 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
     repeats   runs of each combination, with different seeds
     runs, seconds    halving: tries this many random combinations, or as many as fit into this time
     examples  the number of examples that each run trains on, instead of epochs or steps
-    out       directory of the sweep, for the run directories; the same call continues an interrupted sweep. None: nothing is kept
+    out       directory of the sweep, for the run directories; the same call continues an interrupted sweep. None or "none": nothing is
+              kept
     options   the options that all runs share, as for yoke.train(): model="softmax", data="idx:mnist", epochs=8. Data must be a spec
 
     Each dict has the options of the grid, seed, state ("done", "diverged", "failed", "not run"), error, directory (None without `out`),
@@ -57,6 +58,10 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
     for name, value in options.items():
         if name in ("data", "test", "validation") and value is not None and not isinstance(value, (str, float, int, os.PathLike)):
             raise _native.UsageError(f"{name}: a sweep needs a spec, such as csv:FILE; use yoke.train() for data in memory")
+    if not isinstance(grid, dict):
+        raise _native.UsageError(f"grid must be a dict, such as {{\"lr\": [0.1, 0.3]}}, not {type(grid).__name__}")
+    grid = {name: values if hasattr(values, "__len__") or not np.iterable(values) else list(values) for name, values in grid.items()}
+    out = None if out == "none" else out
     settings = {"search": search, "repeats": repeats, "runs": runs, "seconds": seconds, "examples": examples}
     with tempfile.TemporaryDirectory(prefix="yoke-sweep-") as directory:
         file = os.path.join(directory, "sweep.ini")

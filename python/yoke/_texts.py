@@ -47,6 +47,8 @@ def in_python(text, names=None, in_memory=False, frame=False):
     while (changed := _OPTION.sub(replace, text)) != text:  # the value of one option may be the next option
         text = changed
     text = _COMMAND.sub(lambda match: "yoke.train(" + ", ".join(re.findall(r"\w+=(?:\"[^\"]*\"|\S+)", match[1])) + ")", text)
+    if frame:
+        text = text.replace("?label=NAME", 'table={"label": "NAME"}')
     remedy = 'table={"scale": "standard"}' if frame else "StandardScaler of scikit-learn"
     return _SCALE.sub(f"({remedy})", text) if in_memory else text
 

@@ -47,7 +47,8 @@ static yk_status file_new(const char *dir, const char *name, yk_file **out)
     memset(f, 0, offsetof(yk_file, buffer));
     f->fd = -1;
     f->directory = AT_FDCWD;
-    if (asprintf(&f->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", name) < 0) {
+    const size_t n = dir ? strlen(dir) : 0;
+    if (asprintf(&f->path, "%s%s%s", dir ? dir : "", n && dir[n - 1] != '/' ? "/" : "", name) < 0) {
         free(f);
         return yk_fail_memory(strlen(name) + 1, "a path");
     }

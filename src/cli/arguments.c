@@ -173,9 +173,10 @@ static bool parse_option(const yk_command_line *l, const char *word, const char 
         yk_usage_error("--%s takes no value", a->name);
     if (a == &help_option)
         print_help(l);
-    if (a->value && !value && !next)
+    const char *given = value ? value : next;
+    if (a->value && !(given && *given))
         yk_usage_error("--%s needs a value: --%s %s", a->name, a->name, a->value);
-    a->set(a, !a->value ? "true" : value ? value : next);
+    a->set(a, a->value ? given : "true");
     return a->value && !value;
 }
 
@@ -196,6 +197,8 @@ int yk_arguments_parse(const yk_command_line *line, int argc, char **argv)
             options = false;
         else if (options && word[0] == '-' && word[1])
             i += parse_option(l, word, i + 1 < argc ? argv[i + 1] : NULL);
+        else if (!*word)
+            yk_usage_error("an argument is empty; %s --help lists the arguments", l->name);
         else if (n < l->operands)
             l->operand[n++] = word;
         else

@@ -225,11 +225,14 @@ static yk_status check_effects(const yk_config *c)
 
 static yk_status check_pairs(const yk_config *c)
 {
+    const bool begins = c->warm_start && !c->resume; /* options of yoke 0.2 may have both */
     const struct {
         bool both;
         const char *one, *other;
     } pair[] = {{c->epochs && c->steps, "epochs", "steps"},
                 {c->hosts && c->hostfile, "hosts", "hostfile"},
+                {begins && c->init, "init", "warm-start"},
+                {begins && isfinite(c->init_bias), "init-bias", "warm-start"},
                 {c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000, "lr-decay-epochs", "lr-decay-every"},
                 {yk_by_group_given(&c->warm_up) && yk_by_group_given(&c->warm_up_epochs), "warm-up",
                  "warm-up-epochs"}};

@@ -106,8 +106,9 @@ static yk_status cache_open(yk_source *source)
     yk_spec *spec = &source->parsed;
     cache *s = (cache *)source;
     yk_cache_shape shape;
-    yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
-    if (st || (st = yk_files_add(&source->files, spec->where)) ||
+    yk_status st = yk_files_require(spec->where);
+    if (st || (st = yk_cache_map(spec->where, &s->rows, &shape)) ||
+        (st = yk_files_add(&source->files, spec->where)) ||
         (!source->options.shape_only && (st = yk_cache_check(spec->where, &s->rows))))
         return st;
     if (s->rows.target && !source->options.numbers && !source->options.unlabeled && !source->options.inspects)

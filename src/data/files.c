@@ -239,10 +239,22 @@ static yk_status find_one(const char *pattern, yk_files *f)
 static yk_status fail_missing(const char *pattern)
 {
     char directory[PATH_MAX];
+    if (!*pattern)
+        return yk_fail(YK_EUSAGE,
+                       "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
     const bool named = *pattern != '/' && getcwd(directory, sizeof directory);
     return yk_fail(YK_EDATA, "%s: no %s%s%s", pattern,
                    strpbrk(pattern, "*?[{") ? "file matches this pattern" : "such file", named ? " in " : "",
                    named ? directory : "");
+}
+
+yk_status yk_files_require(const char *path)
+{
+    struct stat s;
+    if (!stat(path, &s))
+        return YK_OK;
+    return errno == ENOENT ? fail_missing(path)
+                           : yk_fail(YK_EDATA, "%s: cannot read: %s", path, strerror(errno));
 }
 
 /* One or several patterns, separated by commas. */
@@ -292,8 +304,7 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
 {
     *out = (yk_files){0};
     if (!*pattern)
-        return yk_fail(YK_EUSAGE,
-                       "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
+        return fail_missing(pattern);
     if (!strcmp(pattern, YK_STDIN))
         return add_path(out, strdup(pattern));
     yk_status st = find_one(pattern, out);

@@ -41,6 +41,7 @@ typedef struct {
 
 yk_status yk_files_find(const char *pattern, yk_files *out);
 yk_status yk_files_add(yk_files *f, const char *path); /* appends one file */
+yk_status yk_files_require(const char *path);          /* an error if there is no such file or directory */
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes);
 
 /* YK_EDATA: the open file is not the one that was found as file number `file`, or has changed since. */

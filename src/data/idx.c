@@ -5,7 +5,6 @@
  */
 #include "format/idx.h"
 #include "data/formats.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +73,7 @@ static yk_status find_files(const yk_source *s, bool *directory_out, char **imag
     const yk_spec *spec = &s->parsed;
     const bool unlabeled = s->options.unlabeled;
     const char *where = spec->where, *labels = yk_spec_text(spec, "labels");
+    yk_status st;
     *images_out = *labels_out = NULL;
     *directory_out = yk__is_directory(where);
     if (!*where)
@@ -81,13 +81,15 @@ static yk_status find_files(const yk_source *s, bool *directory_out, char **imag
                        "%s: the directory is missing: write idx:DIRECTORY or idx:IMAGES?labels=LABELS",
                        spec->text);
     if (*directory_out) {
-        yk_status st = find_pair(where, s->split, images_out, labels_out);
+        st = find_pair(where, s->split, images_out, labels_out);
         const char *prefix = s->split == YK_SPLIT_TRAIN ? "train" : "t10k";
         if (!st && (!*images_out || (!*labels_out && !unlabeled)))
             st = yk_fail(YK_EDATA, "%s: no %s-%s-ubyte[.gz] in this directory", where, prefix,
                          *images_out ? "labels-idx1" : "images-idx3");
         return st;
     }
+    if ((st = yk_files_require(where)))
+        return st;
     *images_out = strdup(where);
     *labels_out = labels ? strdup(labels) : guess_labels(where);
     if (!*images_out)
@@ -96,12 +98,9 @@ static yk_status find_files(const yk_source *s, bool *directory_out, char **imag
         free(*labels_out);
         *labels_out = NULL;
     }
-    if (!*labels_out && access(where, F_OK))
-        return yk_fail(YK_EDATA, "%s: %s", where,
-                       errno == ENOENT ? "no such file or directory" : strerror(errno));
     if (!*labels_out && !unlabeled)
         return yk_fail(YK_EUSAGE, "%s: no labels file: write idx:IMAGES?labels=LABELS", spec->text);
-    return YK_OK;
+    return *labels_out ? yk_files_require(*labels_out) : YK_OK;
 }
 
 static yk_status load_labels(idx_source *s, const char *path, const char *images_path)

@@ -284,7 +284,7 @@ static yk_status image_open(yk_source *source)
     yk_status st = yk__image_options(source, &s->form);
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
-    if (!st)
+    if (!st && !(st = yk_files_require(spec->where)))
         st = list_images(s);
     uint8_t *bytes = NULL;
     size_t cap = 0, n;

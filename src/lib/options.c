@@ -267,10 +267,11 @@ static yk_status set_option(yk_config *c, const yk__setting *s)
 {
     const yk_option *o = yk_option_find(s->name);
     char number[YK_OPTION_TEXT];
-    char *of_job =
-        c->join_text && o && o->flags & YK_OPT_MUST_AGREE ? strdup(yk_config_changed(c, o, number)) : NULL;
+    char *of_job = o ? strdup(yk_config_changed(c, o, number)) : NULL;
     yk_status st = yk_config_set(c, s->name, s->value);
-    if (!st && of_job && strcmp(of_job, yk_config_changed(c, o, number)))
+    const bool differs = !st && of_job && strcmp(of_job, yk_config_changed(c, o, number));
+    c->new_init |= differs && (!strcmp(s->name, "init") || !strcmp(s->name, "init-bias"));
+    if (differs && c->join_text && o->flags & YK_OPT_MUST_AGREE)
         st = yk_fail(YK_EUSAGE,
                      "--%s %s: the job %s%s; leave the option out: a worker that joins uses the options of "
                      "the job",

@@ -91,7 +91,7 @@ yk_status yk_model_parse(const char *text, yk_model_description *out)
 
 yk_status yk__model_check(const char *text, const yk_model_shape *shape)
 {
-    if (shape->classes > 2)
+    if (shape->classes > 2 && !(shape->loss && shape->loss->numbers))
         return yk_fail(YK_EDATA,
                        "--model %.60s is for two classes, with the labels 0 and 1; the data has labels up to "
                        "%u: use --model softmax, or change the labels",

@@ -39,26 +39,44 @@ static bool needs_image(const yk__net *net)
     return needs;
 }
 
+/* Whether the list lacks a module before this layer, nn.Flatten or nn.Unflatten: dense layers accept images, but nn.Linear does not, and nn.Conv2d does not
+ * accept the output of nn.Linear. *flat: whether PyTorch's tensor has one dimension, before the layer and then after it. */
+static bool lacks_module(const yk__layer_ops *ops, bool *flat)
+{
+    const bool dense = ops->weight_rank == 2, was_flat = *flat;
+    *flat = ops->elementwise ? was_flat || ops->flat_output : dense;
+    return !ops->elementwise && dense != was_flat;
+}
+
+/* An additional module must not change the numbers of the others: then all modules have names. */
+static void print_layers(const yk__net *net, bool flat, bool named, yk_text *to)
+{
+    for (int i = 0; i < net->nlayers; i++) {
+        const yk__edge *in = &net->layer[i].in_edge;
+        const bool lacks = lacks_module(net->layer[i].ops, &flat);
+        if (lacks && flat)
+            yk_text_print(to, "    (\"flatten%d\", nn.Flatten()),\n", i);
+        else if (lacks)
+            yk_text_print(to, "    (\"unflatten%d\", nn.Unflatten(1, (%zu, %zu, %zu))),\n", i, in->channels,
+                          in->height, in->width);
+        yk_text_print(to, named ? "    (\"%d\", " : "    ", i);
+        yk__layer_torch(&net->layer[i], to);
+        yk_text_print(to, named ? "),\n" : ",\n");
+    }
+}
+
 void yk__net_torch(const yk_model *m, yk_text *to)
 {
     const yk__net *net = (const yk__net *)m;
     const bool rows = m->shape.height * m->shape.width * m->shape.channels == 0;
     const bool flat = (rows || net->edge[0].height == 1) && !needs_image(net);
-    /* Dense layers accept images, but nn.Linear does not: finds the first layer that needs a Flatten that the list lacks. */
-    int flatten = -1;
-    for (int i = 0; i < net->nlayers && !flat && !net->layer[i].ops->flat_output && flatten < 0; i++)
-        flatten = net->layer[i].ops->weight_rank == 2 ? i : -1;
-    const bool named = flatten >= 0; /* an additional module must not change the numbers of the others */
+    bool named = false, at = flat;
+    for (int i = 0; i < net->nlayers; i++)
+        named |= lacks_module(net->layer[i].ops, &at);
     yk_text_print(to, named ? "from collections import OrderedDict\n\nfrom torch import nn\n\n"
                             : "from torch import nn\n\n");
     print_input(m, flat ? NULL : &net->edge[0], to);
     yk_text_print(to, named ? "model = nn.Sequential(OrderedDict([\n" : "model = nn.Sequential(\n");
-    for (int i = 0; i < net->nlayers; i++) {
-        if (i == flatten)
-            yk_text_print(to, "    (\"flatten%d\", nn.Flatten()),\n", i);
-        yk_text_print(to, named ? "    (\"%d\", " : "    ", i);
-        yk__layer_torch(&net->layer[i], to);
-        yk_text_print(to, named ? "),\n" : ",\n");
-    }
+    print_layers(net, flat, named, to);
     yk_text_print(to, named ? "]))\n" : ")\n");
 }

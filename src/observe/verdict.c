@@ -1,5 +1,6 @@
 #include "observe/verdict_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const double min_seconds = 0.1; /* shorter runs have no verdict */
@@ -371,7 +372,8 @@ static void describe_memory(const yk__facts *f, yk_verdict *v)
 
 static void describe_too_short(const yk__facts *f, yk_verdict *v)
 {
-    say(v, "the run was too short (%.2g s, %.0f step%s)", f->e->seconds, f->steps, plural(f->steps));
+    const double steps = ceil(f->steps); /* some workers may have taken one, and others none */
+    say(v, "the run was too short (%.2g s, %.0f step%s)", f->e->seconds, steps, plural(steps));
 }
 
 static void describe_nothing(const yk__facts *f, yk_verdict *v)

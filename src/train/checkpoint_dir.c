@@ -418,7 +418,7 @@ static yk_status require_newest(const char *option, const char *dir, char **path
     if (st || *path_out)
         return st;
     if (yk_sys->stat(AT_FDCWD, dir, &there, 0))
-        return yk_fail(YK_EUSAGE, "%s%s: cannot read: %s", option, dir, strerror(errno));
+        return yk_fail(YK_EUSAGE, "%s%s: cannot read: %s", option, *dir ? dir : "''", strerror(errno));
     uint64_t *step;
     const size_t n = steps_in(dir, &step);
     char *model = yk__path("%s/" YK__MODEL_FILE, dir), *newest = NULL;

@@ -67,8 +67,9 @@ typedef struct {
 } streamed_set;
 
 /* Rows of a set that is streamed. */
-static yk_status prepare(void *set, yk_rows *rows)
+static yk_status prepare(void *set, yk_rows *rows, size_t number)
 {
+    (void)number;
     const streamed_set *s = set;
     yk_status st = yk_dataset_check(s->data, rows);
     return st || !s->t->remap ? st : yk_keymap_rows(s->t->remap, rows);

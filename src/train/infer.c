@@ -5,6 +5,7 @@
 #include "base/team.h"
 #include "model/model.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BATCH = 256, READ = 4096 };
@@ -67,15 +68,17 @@ static yk_status predict_blocks(const yk__predictor *o, yk_source *s, size_t fir
 {
     yk_status st = YK_OK;
     yk_rows rows;
+    size_t number = 0; /* of the next row: of the data, or of those that were read */
     yk_rows_init(&rows, s->kind, s->dim);
     for (size_t b = first; !st && b < s->nblocks && !is_enough(o); b += stride) {
         yk_reader *r;
-        size_t got = 1, number = b * s->block_rows;
+        size_t got = 1;
+        number = s->block_rows ? b * s->block_rows : number;
         if ((st = yk_source_read(s, b, &r)))
             break;
         while (!st && got && !is_enough(o)) {
             yk_rows_clear(&rows);
-            if (!(st = yk_reader_next(r, &rows, READ, &got)) && !(st = o->prepare(o->context, &rows)))
+            if (!(st = yk_reader_next(r, &rows, READ, &got)) && !(st = o->prepare(o->context, &rows, number)))
                 st = predict_rows(o, &rows, 0, limited(o, rows.n), r, number);
             number += rows.n;
         }
@@ -102,19 +105,48 @@ typedef struct {
     const yk_source *source;
     bool warns;     /* once: other threads and chunks do not */
     bool no_labels; /* they are ignored */
-    uint64_t seen;  /* examples so far, for messages */
     yk_positions positions;
 } checker;
 
+typedef struct {
+    char text[64];
+} position;
+
+/* Of an example, for messages: "row 0" of the caller's memory, "example 1" of other data. */
+static position position_of(const checker *c, size_t number)
+{
+    const yk_source *s = c->source;
+    position p;
+    if (!s->parsed.text)
+        snprintf(p.text, sizeof p.text, "row %zu", number);
+    else
+        snprintf(p.text, sizeof p.text, "%sexample %zu", s->part.on || s->options.skip_bad ? "near " : "",
+                 number + 1);
+    return p;
+}
+
+/* The first of some rows that has this column (or a higher one), or field. */
+static size_t first_with(const yk_rows *rows, size_t column, uint32_t field)
+{
+    size_t r = 0;
+    for (uint64_t e = 0; e < rows->start[rows->n]; e++) {
+        while (e >= rows->start[r + 1])
+            r++;
+        if (rows->index[e] >= column || (rows->field && rows->field[e] >= field))
+            return r;
+    }
+    return 0;
+}
+
 /* Whether the model has parameters for the fields of these rows. */
-static yk_status check_fields(checker *c, yk_rows *rows)
+static yk_status check_fields(checker *c, yk_rows *rows, size_t number)
 {
     if (c->shape->fields > 1 && c->shape->positional && rows->n) {
         size_t row = 0;
         const yk_status st = yk_positions_number(&c->positions, rows, &row);
         if (st == YK_EDATA)
-            return yk_fail(st, "%s: example %llu: %s, and the model was trained on fields by position",
-                           c->source->spec, (unsigned long long)(c->seen + row), yk_error());
+            return yk_fail(st, "%s: %s: %s, and the model was trained on fields by position", c->source->spec,
+                           position_of(c, number + row).text, yk_error());
         if (st)
             return st;
     }
@@ -123,10 +155,9 @@ static yk_status check_fields(checker *c, yk_rows *rows)
                        c->source->spec, c->shape->fields);
     const uint32_t fields = yk_rows_count_fields(rows);
     if (rows->field && fields > c->shape->fields)
-        return yk_fail(YK_EDATA,
-                       "%s: near example %llu: field %u is out of range for the model, which has %u field%s",
-                       c->source->spec, (unsigned long long)c->seen, fields - 1, c->shape->fields,
-                       yk_plural(c->shape->fields));
+        return yk_fail(YK_EDATA, "%s: %s: field %u is out of range for the model, which has %u field%s",
+                       c->source->spec, position_of(c, number + first_with(rows, rows->dim, fields - 1)).text,
+                       fields - 1, c->shape->fields, yk_plural(c->shape->fields));
     return YK_OK;
 }
 
@@ -165,25 +196,27 @@ static void warn_unknown(const checker *c, const yk_rows *rows)
 }
 
 /* Whether the model has a weight for every column and every class of these rows. */
-static yk_status check(void *context, yk_rows *rows)
+static yk_status check(void *context, yk_rows *rows, size_t number)
 {
     checker *c = context;
     const bool sparse = rows->kind == YK_ROWS_SPARSE;
     if (sparse ? rows->dim > c->shape->dim : rows->dim != c->shape->dim)
-        return yk_fail(YK_EDATA,
-                       "%s: near example %llu: %s %zu does not match the model, which has %zu feature%s",
-                       c->source->spec, (unsigned long long)c->seen, sparse ? "index" : "a row length of",
-                       rows->dim - sparse, c->shape->dim, yk_plural(c->shape->dim));
-    const yk_status st = check_fields(c, rows);
+        return yk_fail(
+            YK_EDATA, "%s: %s: %s %zu does not match the model, which has %zu feature%s", c->source->spec,
+            position_of(c, number + (sparse ? first_with(rows, rows->dim - 1, UINT32_MAX) : 0)).text,
+            sparse ? "index" : "a row length of", rows->dim - sparse, c->shape->dim,
+            yk_plural(c->shape->dim));
+    const yk_status st = check_fields(c, rows, number);
     if (st)
         return st;
     if (c->warns)
         warn_unknown(c, rows);
     c->warns = false;
-    for (size_t i = 0; i < rows->n; i++, c->seen++)
-        if (!c->no_labels && (uint32_t)rows->label[i] >= c->shape->classes)
-            return yk_fail(YK_EDATA, "%s: example %llu has class %d, but the model has classes 0 to %u",
-                           c->source->spec, (unsigned long long)c->seen, rows->label[i],
+    const bool has_classes = !c->no_labels && !c->trained->model->loss->numbers;
+    for (size_t i = 0; has_classes && i < rows->n; i++)
+        if ((uint32_t)rows->label[i] >= c->shape->classes)
+            return yk_fail(YK_EDATA, "%s: %s has class %d, but the model has classes 0 to %u",
+                           c->source->spec, position_of(c, number + i).text, rows->label[i],
                            c->shape->classes - 1);
     return YK_OK;
 }
@@ -245,7 +278,7 @@ static yk_status infer(const yk_trained *m, yk_source *source, bool raw, size_t 
         st = YK_ESYSTEM;
     yk_rows *rows = by_position ? NULL : source->cached; /* readers copy the rows, which are numbered then */
     if (!st && rows)
-        st = check(&c, rows);
+        st = check(&c, rows, 0);
     if (!st)
         st = yk__predict(&o, rows, source, me, all);
     if (!st && tally->examples == 0)

@@ -40,13 +40,14 @@ yk_status yk_infer_array(const yk_trained *m, yk_source *source, float *out);
 typedef struct {
     const yk_model *model;
     yk_workspace *work;
-    const yk_view *view;                                /* [groups] */
-    size_t batch;                                       /* examples at a time, at most 256 */
-    float *p;                                           /* [batch][outputs] */
-    yk_tally *tally;                                    /* gets all predictions */
-    bool no_score;                                      /* only counts them */
-    bool raw;                                           /* as for yk_infer() */
-    yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
+    const yk_view *view; /* [groups] */
+    size_t batch;        /* examples at a time, at most 256 */
+    float *p;            /* [batch][outputs] */
+    yk_tally *tally;     /* gets all predictions */
+    bool no_score;       /* only counts them */
+    bool raw;            /* as for yk_infer() */
+    /* checks and remaps rows that were just read; number: of the first one, with block_rows in the data, else of those read */
+    yk_status (*prepare)(void *context, yk_rows *rows, size_t number);
     void *context;
     const yk_perm *order; /* of the rows in memory; NULL: as stored */
     uint64_t max;         /* examples; 0: all */

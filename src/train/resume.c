@@ -89,6 +89,8 @@ static yk_status load(yk__trainer *t, yk_local *store)
         st = evaluate_best(t, store);
     if (!st)
         yk_note("resuming from %s (step %llu)", r->checkpoint, (unsigned long long)t->resumed.step);
+    if (!st && t->config->new_init)
+        yk_note("--init and --init-bias have no effect: the parameters are those of the checkpoint");
     return st;
 }
 

@@ -120,6 +120,12 @@ static void add_search(yk_json *j, const yk_lr_search *s)
     yk_json_end(j);
 }
 
+/* NaN: nothing was trained, because the run was already complete. */
+static double rate_of(uint64_t n, const yk_result *r)
+{
+    return n ? (double)n / r->train_seconds : (double)NAN;
+}
+
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
     double cpu = (double)clock() / CLOCKS_PER_SEC;
@@ -140,8 +146,8 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
         j, {"seconds", r->seconds}, {"train_seconds", r->train_seconds}, {"load_seconds", r->load_seconds},
         {"eval_seconds", r->eval_seconds}, {"checkpoint_seconds", r->checkpoint_seconds},
         {"first_step_seconds", r->first_step_seconds},
-        {"steps_per_second", (double)(r->steps - r->resumed_from) / r->train_seconds},
-        {"examples_per_second", (double)r->trained_here / r->train_seconds}, {"train_loss", r->train_loss},
+        {"steps_per_second", rate_of(r->steps - r->resumed_from, r)},
+        {"examples_per_second", rate_of(r->trained_here, r)}, {"train_loss", r->train_loss},
         {"test_loss", test->loss}, {"test_accuracy", test->accuracy}, {"test_auc", test->auc},
         {"majority_accuracy", test->majority_accuracy}, {"best_loss", best->loss}, {"best_auc", best->auc});
     if (r->metrics_json)

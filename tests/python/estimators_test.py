@@ -586,6 +586,7 @@ def test_shapes_of_images():
     raises("but image is (1, 8, 24)", lambda: yoke.Network(image=(1, 8, 24)).fit(images, y), yoke.UsageError)
     raises("the data has 192 columns, but images of 1x4x4", lambda: yoke.Network(image=(1, 4, 4)).fit(images.reshape(60, -1), y))
     raises("0 sample(s)", lambda: network.predict(images[:0]))
+    raises("the array has shape (60, 2, 2, 2, 24); rows must be", lambda: yoke.Network().fit(X.reshape(60, 2, 2, 2, 24), y))
     for image in ((8, 8), 5, (1, 8, -8), (1.5, 8, 8), "8x8"):
         raises("must be (channels, height, width)", lambda: yoke.Network(image=image).fit(images, y), yoke.UsageError)
     raises("layers=None: must be a string or a list", lambda: yoke.Network(None).fit(images, y), yoke.UsageError)
@@ -622,6 +623,7 @@ def test_early_stopping():
         if whole.summary_["best_step"] == steps:  # the best model is kept, not the last one
             assert np.array_equal(model.predict_proba(X), whole.predict_proba(X))
     raises("early_stopping", lambda: model.partial_fit(X, y, classes=[0, 1]))
+    raises("n_iter_no_change=0: must be at least 1", lambda: make(early_stopping=True, n_iter_no_change=0).fit(X, y), yoke.UsageError)
     raises("validation_fraction", lambda: make(early_stopping=True, validation_fraction=1e-6).fit(X, y), yoke.Error)
     run = yoke.train("logreg", (X[:200], y[:200]), epochs=30, validation=(X[200:], y[200:]), out="none", progress=False, lr=0.5)
     curve = run.curves["validation_loss"][1:]

@@ -396,7 +396,7 @@ def test_dates_and_refused_types():
     nested = table.append_column("tags", pa.array([[1]] * 500))
     raises("list", lambda: weights((nested, "clicked"), {**options, "ignore": "cost"}))
     raises('(table={"scale": "standard"})', lambda: weights(frame), RuntimeError)  # the label has a usual name
-    raises("no column is named label", lambda: weights(frame.rename({"clicked": "bought"})))
+    raises('choose the label with table={"label": "NAME"}', lambda: weights(frame.rename({"clicked": "bought"})))
     raises("unknown option nonsense", lambda: weights((frame, "clicked"), {"nonsense": 1}))
     raises("one column", lambda: weights((pa.chunked_array([[1.0, 2.0]]), [0, 1])))
     raises("has values of different types" if "pyarrow" not in sys.modules else "city",

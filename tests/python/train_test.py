@@ -316,7 +316,7 @@ def test_arrays():
     lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
     assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
     assert lists.model.evaluate(X.tolist(), y.tolist())["accuracy"] == run.summary["test_accuracy"]
-    assert run.model.evaluate((X, y)) == run.model.evaluate([X, y]) == run.model.evaluate(X, y)
+    assert run.model.evaluate((X, y)) == run.model.evaluate([X, y]) == run.model.evaluate(X, y) == run.model.evaluate((X, y, np.ones(len(y))))
     raises(yoke.UsageError, "the labels must have shape (500,), one per row, not (500, 1)", "logreg", (X, y[:, None]), out="none")
     raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
     raises(yoke.UsageError, "the weights must have shape (500,), one per row, not (3,): select", "logreg", (X, y, y[:3]), out="none")
@@ -423,14 +423,16 @@ def test_column_numbers_are_not_truncated():
 def test_labels_are_required():
     X, y = np.eye(4, dtype=np.float32), np.arange(4) % 2
     raises(yoke.UsageError, "data has no labels", "softmax", (X, None), out="none")
+    raises(yoke.UsageError, "a spec has its own labels and weights", "softmax", (DIGITS, y), out="none")
     raises(yoke.UsageError, "test has no labels", "softmax", (X, y), (X, None), out="none")
     run = yoke.train("softmax", (X, y), out="none")
-    try:
-        run.model.evaluate(X)
-    except yoke.UsageError as error:
-        assert "needs the labels" in str(error)
-    else:
-        raise AssertionError("no labels")
+    for labels, words in ((None, "needs the labels"), (y + 2 * (np.arange(4) == 3), "memory: row 3 has class 3")):
+        try:
+            run.model.evaluate(X, labels)
+        except yoke.Error as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
 
 
 def test_bytes_are_divided_by_255():
@@ -498,6 +500,13 @@ def test_wrong_arguments():
     raises(yoke.UsageError, "/nowhere", "softmax", (X, y), start="/nowhere", out="none")
     with tempfile.TemporaryDirectory() as directory:
         run = yoke.train("softmax", (X, y), epochs=5, out=os.path.join(directory, "run"))
+        for path, words in (("/proc", "/proc: cannot create: "), (directory + "/no/m", "choose another path")):
+            try:
+                run.model.save(path)
+            except yoke.ResourceError as error:
+                assert words in str(error), error
+            else:
+                raise AssertionError(path)
         for start in (run, run.directory, run.model, yoke.SoftmaxRegression(epochs=1).fit(X, y)):
             yoke.train("softmax", (X, y), start=start, out="none")
         assert yoke.Model.load(run.directory.encode()).columns == 4
@@ -507,6 +516,11 @@ def test_wrong_arguments():
                        (lambda: run.predict((X, y)), "not a tuple; to pass labels"),
                        (lambda: run.model.evaluate([[1, 2], [3]], [0, 1]), "must be numbers, in rows of the same length"),
                        (lambda: run.predict([["a", "b", "c", "d"]]), "must be numbers"),
+                       (lambda: yoke.Model.load("a\0b"), "null character"),
+                       (lambda: run.predict(X + 1j), "must be numbers, in rows of the same length: not complex"),
+                       (lambda: run.predict(np.ma.masked_array(X, X > 0)), "some are masked"),
+                       (lambda: run.model.evaluate("csv:a.csv", y), "a spec has its own labels"),
+                       (lambda: yoke.sweep([0.1]), "grid must be a dict, such as {\"lr\": [0.1, 0.3]}, not list"),
                        (lambda: yoke.report(yoke.Run({}, [])), "a report needs run directories")):
         try:
             act()
