@@ -114,15 +114,14 @@ static void show_end(const yk__trainer *t, const char *state)
 {
     const yk_result *r = t->result;
     const double here = (double)(r->steps - r->resumed_from);
-    const uint64_t epoch_examples = yk__epoch_examples(t);
+    const yk_run_position at = {
+        .examples = r->examples, .late_examples = r->late_examples, .epoch_examples = yk__epoch_examples(t)};
     const yk_run_end end = {.state = state,
                             .error = r->error,
                             .verdict = &r->observation.verdict,
                             .step = r->steps,
                             .examples = r->examples,
-                            .epoch = epoch_examples      ? (double)r->examples / (double)epoch_examples
-                                     : r->epochs_unknown ? (double)NAN
-                                                         : (double)r->epochs,
+                            .epoch = yk_epochs_done(&at),
                             .seconds = t->resumed.seconds + r->seconds,
                             .train_loss = r->train_loss,
                             .examples_per_second = (double)r->trained_here / r->train_seconds,
