@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* Steps of the first worker of this process since it started. */
 static uint64_t steps_here(const yk__trainer *t)
@@ -53,8 +54,10 @@ static void summarize(yk__trainer *t)
     r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->plan->lockstep;
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source ? t->train.source->bad : 0; /* a server may have none */
-    if (t->plan->alone)
+    if (t->plan->alone) {
         yk_local_staleness(t->local, -1, &r->observed);
+        r->cpu_seconds = (double)clock() / CLOCKS_PER_SEC;
+    }
 }
 
 /* ---- the reports of all ranks of a job ---- */

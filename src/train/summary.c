@@ -122,7 +122,6 @@ static void add_search(yk_json *j, const yk_lr_search *s)
 
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
-    double cpu = (double)clock() / CLOCKS_PER_SEC;
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data});
     add_plan(j, r);
     yk_json_int(j, "seed", c->seed);
@@ -173,8 +172,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     for (int i = 0; i < r->observation.nprocesses; i++) /* the largest, as in "processes" */
         rss = fmax(rss, r->observation.process[i].usage.memory.peak);
     yk_json_int_or_null(j, "peak_rss_bytes", rss > 0.0, (uint64_t)rss);
-    yk_json_real(j, "cpu_seconds",
-                 !r->from_launcher ? r->observation.job ? r->cpu_seconds : cpu : (double)NAN);
+    yk_json_real(j, "cpu_seconds", r->cpu_seconds > 0.0 ? r->cpu_seconds : (double)NAN);
     yk_observation_json(j, &r->observation);
     yk_json_bool(j, "interrupted", r->interrupted);
     yk_json_bool(j, "diverged", r->status == YK_EDIVERGED);
