@@ -211,6 +211,7 @@ examples_of() { # RANK
         finish 10
         expect 1 "rank 2"
         no_process_is_left
+        grep -q '"lost_workers": null' run/summary.json # written by the launcher
         rm -rf run
     done
 }
