@@ -51,6 +51,7 @@ get() { # PATH; python would take longer than the run
     kill -0 "$PID" # it waits
     get metrics >prometheus
     grep -q '^yoke_running 0$' prometheus
+    grep -q '^yoke_seconds_left 0$' prometheus
     grep -q '^yoke_test_auc 0\.' prometheus
     grep -q '^yoke_majority_accuracy 0\.' prometheus
     grep -q '^yoke_best_loss 0\.' prometheus
@@ -80,11 +81,12 @@ END
 }
 
 @test "several processes end when it was seen; Ctrl-C ends it, too" {
-    watch --launch 2 --mode async --epochs 2
+    watch --launch 3 --servers 1 --quorum 1 --epochs 2
     get status.json >status
     wait "$PID"
     PID=''
-    [ "$(field ranks)" -eq 2 ]
+    [ "$(field ranks)" -eq 3 ]
+    grep -q '"epoch": *2\.0*,' status # late examples count, too
     watch --epochs 1
     kill -INT "$PID"
     wait "$PID"

@@ -99,6 +99,19 @@ teardown() {
     expect 0 "linear models use one thread per worker"
 }
 
+@test "asynchronous workers on a stream of unknown length are evaluated only at the end" {
+    seq 100 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    one="train --model logreg --data libsvm:a.libsvm --features 10 --batch 10 --stream always --mode async --workers 2 --out none --quiet"
+    try $one --epochs 2 --validation libsvm:a.libsvm
+    expect 0 "only at the end of the run: use --eval-every STEPS; without it, --validation keeps the last model"
+    try $one --epochs 2 --test libsvm:a.libsvm --eval-every 2
+    expect 0
+    [ ! -s err ]
+    try $one --epochs 2
+    expect 0
+    [ ! -s err ]
+}
+
 @test "help of a command" {
     try train -h
     expect 0

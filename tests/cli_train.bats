@@ -63,6 +63,7 @@ assert 0 < m["normalized_entropy"] < 1 and 0 < m["brier"] < 1 and 0 < m["calibra
 assert len(m["classes"]) == len(m["confusion"]) == 10 and sum(map(sum, m["confusion"])) == m["examples"], m
 assert 0.3 < o["test_accuracy"] <= 1 and 0 < o["test_loss"] < 2.3 and 0.1 <= o["majority_accuracy"] < 0.2, o
 assert o["checkpoint"] == "run/checkpoints/step-50", o
+assert o == json.load(open("run/summary.json")), o
 END
 }
 

@@ -29,6 +29,16 @@ all_examples() { # EPOCHS
     [ -e "$(model_of run)" ]
 }
 
+# The numbers of examples of the workers, lost ones included, add up to that of the run.
+all_accounted_for() {
+    python3 -c '
+import json
+o = json.load(open("run/summary.json"))
+workers = [p for p in o["processes"] if p["role"] == "worker"]
+assert any(p["lost"] for p in workers) and sum(p["examples"] for p in workers) == o["examples"], o
+assert sum(p["steps"] for p in workers) == o["steps"], o'
+}
+
 # Ends an endless job, and resumes it up to the end of an epoch: it has used every example once per epoch. `out` has its last results.
 end_and_complete() {
     local epochs
@@ -47,6 +57,7 @@ end_and_complete() {
     signal_rank KILL 2
     finish 60
     all_examples 20
+    all_accounted_for
     expect 0 "rank 2"
     does_not_say "rank [013] was"
 }
@@ -57,6 +68,7 @@ end_and_complete() {
         signal_rank KILL 2
         finish 60
         all_examples 5
+        all_accounted_for
         expect 0 "rank 2"
         rm -rf run
     done
@@ -199,6 +211,7 @@ examples_of() { # RANK
         finish 10
         expect 1 "rank 2"
         no_process_is_left
+        grep -q '"lost_workers": null' run/summary.json # written by the launcher
         rm -rf run
     done
 }

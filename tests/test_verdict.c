@@ -348,6 +348,9 @@ static void stragglers_in_short_runs(void **state)
     give(&t, 0, YK_PHASE_WORKERS, 0.65);
     give(&t, 2, YK_PHASE_WORKERS, 0.6);
     assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+    t.measured[1].phases.last = 1; /* a quorum */
+    assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+    assert_null(strstr(judge(&t)->text, "barriers"));
 }
 
 /* All workers are equally late: no straggler. */

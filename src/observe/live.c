@@ -142,7 +142,7 @@ static char *status(yk_observer *o, const yk__history *h, const yk_process *all,
     yk_json_text(j, "run", o->c.run_dir);
     YK_JSON_TEXTS(j, {"state", h->end.state ? h->end.state : "running"}, {"error", h->end.error});
     yk_json_real(j, "seconds", h->end.seconds);
-    yk_json_real(j, "seconds_left", h->end.state ? 0.0 : p->seconds_left);
+    yk_json_real(j, "seconds_left", p->seconds_left);
     yk_json_int(j, "step", (int64_t)p->step);
     yk_json_int_or_null(j, "total_steps", plan->steps != UINT64_MAX, plan->steps);
     yk_json_int(j, "examples", (int64_t)p->examples);
@@ -360,6 +360,7 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     h->progress.now.step = end->step;
     h->progress.now.examples = end->examples;
     h->progress.now.epoch = end->epoch;
+    h->progress.now.seconds_left = 0.0;
     if (isfinite(end->train_loss))
         h->progress.now.loss = end->train_loss;
     yk_mutex_unlock(&o->lock);

@@ -79,7 +79,8 @@ typedef struct {
 typedef struct {
     int peer;
     bool lost;
-    uint64_t steps, came_last; /* came_last: steps that waited for all workers, and for it the longest */
+    uint64_t steps, examples;
+    uint64_t came_last; /* steps that waited for all workers, and for it the longest */
 } yk_worker_status;
 
 /* Everything is borrowed and must stay valid until the observer is freed. */

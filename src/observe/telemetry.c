@@ -222,6 +222,10 @@ static void publish(const yk_observer *o, yk__peer *p)
         yk__curve_add(&p->curve, &p->newest.process.sample, (yk__point){0});
     }
     process->lost = p->status.lost;
+    if (o->c.worker_status && o->telemetry.ending && process->lost) { /* its last report is old */
+        process->phases.steps = p->status.steps;
+        process->phases.examples = p->status.examples;
+    }
     if (o->c.worker_status &&
         !o->c.plan->staleness) { /* only the servers know who was last at a synchronous step */
         yk_phases_sample *l = &process->phases;

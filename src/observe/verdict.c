@@ -287,7 +287,7 @@ static void describe_halted(const yk__facts *f, const yk_process_evidence *p, do
 static void describe_straggler(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    char name[96], slow[24], end[96];
+    char name[96], slow[24], last[64] = "", end[96];
     if (!f->slowest.p) {
         describe_halted(f, f->stopped, f->stopped_share, v);
         return;
@@ -298,12 +298,13 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     }
     blame(v, f->slowest.p->host);
     name_of(f->slowest.p, e, name);
+    if (f->slowest.last >= 0.01) /* with a quorum, the others rarely wait for it */
+        snprintf(last, sizeof last, ", and was last at %.0f %% of the barriers", 100.0 * f->slowest.last);
     if (e->waits)
         say(v,
-            "%s takes %.1f times as long per step as the others (%s), and was last at %.0f %% of the "
-            "barriers; the workers waited %.0f %% of the time",
-            name, f->slowest.factor, duration(f->slowest.step, slow), 100.0 * f->slowest.last,
-            100.0 * v->share);
+            "%s takes %.1f times as long per step as the others (%s)%s; the workers waited %.0f %% of the "
+            "time",
+            name, f->slowest.factor, duration(f->slowest.step, slow), last, 100.0 * v->share);
     else
         say(v, "%s takes %.1f times as long per step as the others; %.0f %% of the throughput is lost", name,
             f->slowest.factor, 100.0 * v->share);

@@ -170,6 +170,8 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
     c->late += again || late;
     if (late && !again) { /* its examples count as used in this epoch */
         yk__count_shares(s, c);
+        c->pushes += up->steps;
+        c->examples += up->examples;
         s->state.late_examples += up->examples;
     }
     return late ? YK_OK : s->rounds->push(s, c, again);

@@ -207,6 +207,11 @@ static void print_effects(const yk__trainer *t)
             "evaluating every %llu epochs",
             (unsigned long long)epoch, yk_plural(epoch), (unsigned long long)p->local_steps,
             (unsigned long long)(p->eval_every / epoch));
+    if (yk__is_evaluated(t) && !p->synchronous && !p->eval_every && p->epochs != 1)
+        yk_warn(
+            "asynchronous workers on streamed data of unknown length are evaluated only at the end of the "
+            "run: use --eval-every STEPS%s",
+            t->set[YK__VALIDATION].used ? "; without it, --validation keeps the last model" : "");
     if (p->lockstep && p->workers_per_process > 1 && p->batch < YK_LANES && model->ops->network)
         yk_note("a network computes %d examples at a time, but the batch of a worker has only %llu: "
                 "--global-batch %llu instead of --batch takes the same steps in less time",

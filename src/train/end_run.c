@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* Steps of the first worker of this process since it started. */
 static uint64_t steps_here(const yk__trainer *t)
@@ -53,8 +54,10 @@ static void summarize(yk__trainer *t)
     r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->plan->lockstep;
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source ? t->train.source->bad : 0; /* a server may have none */
-    if (t->plan->alone)
+    if (t->plan->alone) {
         yk_local_staleness(t->local, -1, &r->observed);
+        r->cpu_seconds = (double)clock() / CLOCKS_PER_SEC;
+    }
 }
 
 /* ---- the reports of all ranks of a job ---- */
@@ -114,15 +117,14 @@ static void show_end(const yk__trainer *t, const char *state)
 {
     const yk_result *r = t->result;
     const double here = (double)(r->steps - r->resumed_from);
-    const uint64_t epoch_examples = yk__epoch_examples(t);
+    const yk_run_position at = {
+        .examples = r->examples, .late_examples = r->late_examples, .epoch_examples = yk__epoch_examples(t)};
     const yk_run_end end = {.state = state,
                             .error = r->error,
                             .verdict = &r->observation.verdict,
                             .step = r->steps,
                             .examples = r->examples,
-                            .epoch = epoch_examples      ? (double)r->examples / (double)epoch_examples
-                                     : r->epochs_unknown ? (double)NAN
-                                                         : (double)r->epochs,
+                            .epoch = yk_epochs_done(&at),
                             .seconds = t->resumed.seconds + r->seconds,
                             .train_loss = r->train_loss,
                             .examples_per_second = (double)r->trained_here / r->train_seconds,
@@ -250,6 +252,9 @@ static void read_progress(const char *run_dir, yk_result *r)
     r->epochs_unknown = !isfinite(end.epochs) && end.examples;
     r->seconds = fmax(end.seconds, r->seconds); /* this process may have run longer */
     r->train_seconds = r->seconds;
+    r->load_seconds = r->first_step_seconds = r->eval_seconds = r->checkpoint_seconds = (double)NAN;
+    r->by_other = true;
+    r->resumed_from = 0; /* these are the steps and the time of the whole run */
     if (end.verdict.kind != YK_VERDICT_NONE)
         r->observation.verdict = end.verdict;
 }

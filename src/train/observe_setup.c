@@ -58,8 +58,11 @@ static int worker_status(void *trainer, yk_worker_status *out, int max)
     yk_server_worker *w = yk_alloc((size_t)max, sizeof *w, "the status of workers");
     const int n = w ? yk_server_workers(t->cluster.server, w, max) : 0;
     for (int i = 0; i < n; i++)
-        out[i] = (yk_worker_status){
-            .peer = w[i].peer, .lost = w[i].lost, .steps = w[i].steps, .came_last = w[i].last};
+        out[i] = (yk_worker_status){.peer = w[i].peer,
+                                    .lost = w[i].lost,
+                                    .steps = w[i].steps,
+                                    .examples = w[i].examples,
+                                    .came_last = w[i].last};
     yk_free(w);
     return n;
 }

@@ -75,7 +75,7 @@ static void add_plan(yk_json *j, const yk_result *r)
     yk_json_int_or_null(j, "ranks", known, p->processes ? p->processes : 1);
     yk_json_int_or_null(j, "servers", known, p->servers);
     yk_json_int_or_null(j, "threads", known, p->threads);
-    yk_json_int_or_null(j, "threads_used", known, r->threads_used);
+    yk_json_int_or_null(j, "threads_used", r->threads_used, r->threads_used);
     yk_json_int_or_null(j, "batch", known, p->batch);
     yk_json_int_or_null(j, "global_batch", workers, p->global_batch);
 }
@@ -126,9 +126,23 @@ static double rate_of(uint64_t n, const yk_result *r)
     return n ? (double)n / r->train_seconds : (double)NAN;
 }
 
+/* Other ranks and the launcher, which write the summary of a failed job, do not know them. */
+static void add_counts(yk_json *j, const yk_result *r)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"late_gradients", r->late},
+                  {"late_examples", r->late_examples},
+                  {"lost_workers", (uint64_t)r->lost},
+                  {"joined_workers", (uint64_t)r->joined},
+                  {"examples_reassigned", r->returned}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        yk_json_int_or_null(j, counts[i].name, !r->by_other, (int64_t)counts[i].value);
+}
+
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
-    double cpu = (double)clock() / CLOCKS_PER_SEC;
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data});
     add_plan(j, r);
     yk_json_int(j, "seed", c->seed);
@@ -137,7 +151,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     yk_json_text(j, "optimizer", optimizer);
     yk_json_real(j, "lr", r->ngroups || r->from_launcher ? r->lr : (double)NAN);
     add_search(j, &r->search);
-    yk_json_int(j, "parameters", (int64_t)r->params);
+    yk_json_int_or_null(j, "parameters", r->params, (int64_t)r->params);
     yk_json_int_or_null(j, "epochs", !r->epochs_unknown, r->epochs);
     YK_JSON_INTS(j, {"steps", r->steps}, {"examples", r->examples});
     const yk_score *unknown = &yk_score_unknown, *test = r->tested ? &r->test : unknown,
@@ -172,15 +186,13 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
         yk_traffic_json(j, "traffic", r->traffic);
     else
         yk_json_null(j, "traffic");
-    YK_JSON_INTS(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
-                 {"lost_workers", r->lost}, {"joined_workers", r->joined},
-                 {"examples_reassigned", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
+    add_counts(j, r);
+    yk_json_int(j, "restarts", yk_env_number("YK_RESTARTS", 0));
     double rss = 0.0;
     for (int i = 0; i < r->observation.nprocesses; i++) /* the largest, as in "processes" */
         rss = fmax(rss, r->observation.process[i].usage.memory.peak);
     yk_json_int_or_null(j, "peak_rss_bytes", rss > 0.0, (uint64_t)rss);
-    yk_json_real(j, "cpu_seconds",
-                 !r->from_launcher ? r->observation.job ? r->cpu_seconds : cpu : (double)NAN);
+    yk_json_real(j, "cpu_seconds", r->cpu_seconds > 0.0 ? r->cpu_seconds : (double)NAN);
     yk_observation_json(j, &r->observation);
     yk_json_bool(j, "interrupted", r->interrupted);
     yk_json_bool(j, "diverged", r->status == YK_EDIVERGED);
