@@ -549,7 +549,7 @@ END
     printf 'label,x\n1.5,2\n0,3\n4.5,4\n' >a.csv
     run ask inspect csv:a.csv
     [ "$status" -eq 3 ]
-    grep -q "for regression, use --loss squared (yoke data: --regression)" "$dir/stderr"
+    grep -q "for regression, use --loss squared, or --regression in yoke data" "$dir/stderr"
     run ask inspect csv:a.csv --regression
     [[ "$output" == *"labels          numbers from 0 to 4.5, mean 2"* ]]
     [[ "$output" == *"1  label 1.5, 1 value: 2"* ]]
