@@ -13,4 +13,4 @@ function __yoke_values
 end
 complete -c yoke -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__yoke_options)'
 complete -c yoke -n 'test (count (__yoke_values)) -gt 0' -a '(__yoke_values)'
-complete -c yoke -n 'test (count (__yoke_values)) -gt 0; and not string match -qr -- "^--(data|test)$" (commandline -opc)[-1]' -f
+complete -c yoke -n 'test (count (__yoke_values)) -gt 0; and not contains -- (commandline -opc)[-1] --data --test' -f

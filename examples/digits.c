@@ -40,6 +40,8 @@ static yoke_data *make_data(unsigned seed, float *x, int32_t *label, yoke_error 
 static int print_metrics(void *context, const yoke_metrics *m)
 {
     (void)context;
+    if (m->step == 0) /* the evaluation before the first step has no training loss */
+        return 0;
     printf("epoch %.0f: train loss %.4f, test accuracy %.4f\n", m->epoch, m->train_loss, m->test_accuracy);
     return 0; /* non-zero cancels the training */
 }

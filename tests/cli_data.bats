@@ -545,6 +545,21 @@ END
     [[ "$output" == *"shape           1 value per example, floats"* ]]
 }
 
+@test "inspect: labels that are numbers, and no labels" {
+    printf 'label,x\n1.5,2\n0,3\n4.5,4\n' >a.csv
+    run ask inspect csv:a.csv
+    [ "$status" -eq 3 ]
+    grep -q "for regression, use --loss squared, or --regression in yoke data" "$dir/stderr"
+    run ask inspect csv:a.csv --regression
+    [[ "$output" == *"labels          numbers from 0 to 4.5, mean 2"* ]]
+    [[ "$output" == *"1  label 1.5, 1 value: 2"* ]]
+    [[ "$output" != *"class"* ]]
+    run ask inspect csv:a.csv --regression --json
+    [ "$(json 'o["classes"], o["majority_share"], o["labels"]["mean"], o["first"][0]["label"]')" = "0 None 2.0 1.5" ]
+    run ask inspect 'csv:a.csv?label=none' --first 1
+    [[ "$output" == *"classes         not known"*"    1  2 values: 1.5 2"* ]]
+}
+
 @test "inspect: JSON has the same figures" {
     printf '1 1:1 5:0.5 9:-2\n0 5:1\n0\n0 5:3 1000:1\n' >a.libsvm
     run ask inspect a.libsvm --json

@@ -54,7 +54,7 @@ sys.exit(0 if eval(sys.argv[1]) else 1)' "$1" || { echo "not true: $1"; cat out;
     inspect hashed --top 3 # without data
     grep -q 'names of hashed features; to look them up, add --data' err
     grep -q '^data  *csv: label clicked, 2 numeric (standardized), 2 categorical (hashed, 2^14), 1 ignored' out
-    grep -q '^training  *done, 3 epochs, 12 steps, 600 examples' out
+    grep -q '^training  *done, epoch 3, step 12, 600 examples' out
     grep -q '^  price  *numeric  *number' out
     grep -q '^largest weights, 3 of 11 that are not 0' out
     [ "$(grep -c '^  hashed [0-9]' out)" -ge 1 ]

@@ -115,6 +115,7 @@ trained() { # TEST_DIR OPTION...
     trained 'runs/a_b%[$' --batch 100
     trained runs/c --batch 200
     try report runs --format latex
+    grep -q ', 0 plots, ' err
     expect 0 "2 runs"
     [ "$(cat out)" = runs/report.tex ]
     for id in runs batch resources machines processes; do

@@ -104,13 +104,14 @@ END
 @test "fish completes commands, options and values" {
     command -v fish >/dev/null || skip "fish is not installed"
     PATH=$BUILD:$PATH
-    complete_words() { fish --no-config -c "source $ROOT/completions/yoke.fish; complete -C '$*'"; }
+    complete_words() { fish --no-config -c "source $ROOT/completions/yoke.fish; complete -C '$*'" 2>&1; }
+    touch a-file cs-file
     [ "$(complete_words yoke pre)" = predict ]
     [ "$(complete_words yoke train --checkp)" = --checkpoint-every ]
     [ "$(complete_words yoke data con)" = convert ]
     [ "$(complete_words yoke data gen --form)" = --format ]
     [ "$(complete_words yoke train --mode a)" = async ]
-    [[ "$(complete_words yoke train --data cs)" == csv:* ]]
+    [[ "$(complete_words yoke train --data cs)" == csv:*cs-file ]]
 }
 
 @test "the versions of the program, the change log and CMake agree" {

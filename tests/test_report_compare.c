@@ -354,7 +354,7 @@ static void hosts_have_tables(void **state)
     assert_true(cell(t, 0, "batch")->number == 5.0 && cell(t, 3, "batch")->number == 20.0);
     assert_string_equal(cell(t, 0, "host")->text, "a.b");
     assert_string_equal(cell(t, 1, "host")->text, "c_d");
-    assert_true(cell(t, 0, "n")->number == 3.0 && cell(t, 2, "n")->number == 2.0);
+    assert_true(cell(t, 0, "repeats")->number == 3.0 && cell(t, 2, "repeats")->number == 2.0);
     assert_float_equal(cell(t, 0, "CPU")->number, 1.5, 1e-9);
     assert_float_equal(cell(t, 0, "CPU peak")->number, 3.0, 1e-9);
     assert_float_equal(cell(t, 0, "sent peak")->number, 300.0, 1e-9);

@@ -113,10 +113,11 @@ static void a_worker_that_computes(void **state)
     give_all(&t, YK_PHASE_OTHER, 0.01);
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.97);
-    assert_words(v->advice, "6.9 cores are idle: use --workers 8, with 8 times fewer updates per epoch");
+    assert_words(v->advice,
+                 "6.9 cores are idle: use --workers 8, which divides the updates per epoch by 8 unless");
     t.e.network = true;
     assert_words(judge(&t)->advice,
-                 "use --threads 8, which does not change the result, or --workers 8, with 8");
+                 "use --threads 8, which does not change the result, or --workers 8, which divides");
     t.e.waits = false;
     assert_null(strstr(judge(&t)->advice, "updates"));
     t.e.threads = 2; /* more do not help */
@@ -150,6 +151,10 @@ static void evaluation_is_work_too(void **state)
     assert_kind(v, YK_VERDICT_CPU, 1.0);
     assert_words(v->text, "evaluation takes 70 %");
     assert_words(v->advice, "--eval-every");
+    t = begin(1);
+    give_all(&t, YK_PHASE_EVAL, 0.2);
+    assert_words(judge(&t)->text,
+                 "computing takes 80 % of the workers' time and evaluation 20 %; the run uses");
 }
 
 static void more_threads_than_cores(void **state)

@@ -358,8 +358,8 @@ def _as_labels(labels):
     given = np.asarray(labels)
     if given.dtype != np.int32 and (given.dtype.kind not in "biuf" or not np.array_equal(given, given.astype(np.int32))):
         raise UsageError(f"the labels must be class numbers 0, 1, 2, ..., not {given.dtype}"
-                         + (f": {given.flat[0]!r}" if given.size else "") + "; the estimators accept other labels, and loss=\"squared\" "
-                         "any numbers")
+                         + (f": {given.ravel()[:1].tolist()[0]!r}" if given.size else "")
+                         + '; for regression, use loss="squared"' * (given.dtype.kind == "f") + "; the estimators accept other labels")
     return np.ascontiguousarray(given, np.int32)
 
 

@@ -168,7 +168,7 @@ static void print_table(const char *title, yk_table *t)
 static void print_training(const char *file, const json_t *o)
 {
     static const char *const format[][2] = {
-        {"epochs", ", %g epochs"},         {"steps", ", %.0f steps"},
+        {"epochs", ", epoch %g"},          {"steps", ", step %.0f"},
         {"examples", ", %.0f examples"},   {"train_loss", ", train loss %.5f"},
         {"test_loss", ", test loss %.5f"}, {"test_accuracy", ", accuracy %.4f"},
         {"test_auc", ", AUC %.4f"}};

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "cli/arguments.h"
+#include "lib/internal.h"
 #include "report/report.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,10 @@ int yk_cmd_report(int argc, char **argv)
     parse(argc, argv, path, &report);
     yk_status st = yk_report_make(&report, &result);
     if (!st) {
-        yk_note("%zu run%s, %zu figures, %zu warning%s, %.1f MB", result.runs, yk_plural(result.runs),
-                result.figures, result.warnings, yk_plural(result.warnings), (double)result.bytes / 1e6);
+        char size[24];
+        yk_note("%zu run%s, %zu plots, %zu warning%s, %s", result.runs, yk_plural(result.runs),
+                result.figures, result.warnings, yk_plural(result.warnings),
+                yk_bytes_text((double)result.bytes, size));
         printf("%s\n", result.out);
         st = yk_cli_flush();
     }

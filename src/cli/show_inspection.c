@@ -57,10 +57,13 @@ static void print_origin(const char *spec, const yk_inspection *i)
 static void print_classes(const yk_inspection *i)
 {
     uint64_t max = i->class_count[i->majority];
-    if (i->table && !yk_schema_first(i->source->schema, YK_COLUMN_LABEL)) {
+    if (i->numbers)
+        printf(LABEL "numbers from %.6g to %.6g, mean %.6g\n", "labels", i->label_min, i->label_max,
+               i->label_mean);
+    else if (!i->classes)
         printf(LABEL "not known: no column is the label\n", "classes");
+    if (!i->classes)
         return;
-    }
     printf(LABEL "%zu\n", "classes", i->classes);
     for (size_t c = 0; c < i->classes && c < CLASSES_SHOWN; c++) {
         printf("  %12zu  %10llu  %6.2f %%  ", c, (ull)i->class_count[c],
@@ -179,12 +182,17 @@ static void print_spread(const yk_inspection *i)
 
 /* ---- the first records ---- */
 
-static void list_record(const yk_rows *rows, size_t r)
+static void list_record(const yk_inspection *i, size_t r)
 {
+    const yk_rows *rows = &i->first;
     bool sparse = rows->kind == YK_ROWS_SPARSE;
     size_t n = sparse ? yk_rows_entries(rows, r) : rows->dim, at = sparse ? (size_t)rows->start[r] : r * n;
-    printf("  %3zu  class %d, %zu %s", r + 1, rows->label[r], n,
-           sparse ? (n == 1 ? "entry" : "entries") : (n == 1 ? "value" : "values"));
+    printf("  %3zu  ", r + 1);
+    if (rows->target)
+        printf("label %.6g, ", (double)rows->target[r]);
+    else if (i->classes)
+        printf("class %d, ", rows->label[r]);
+    printf("%zu %s", n, sparse ? (n == 1 ? "entry" : "entries") : (n == 1 ? "value" : "values"));
     if (rows->truth)
         printf(", probability of class 1 %.4f", (double)rows->truth[r]);
     printf(":");
@@ -264,7 +272,7 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
         draw_records(i);
     else
         for (size_t r = 0; r < i->first.n; r++)
-            list_record(&i->first, r);
+            list_record(i, r);
     printf(LABEL "%.2f s, %.0f examples per second\n", "read in", i->seconds,
            (double)i->examples / fmax(i->seconds, 1e-9));
     return yk_cli_flush();
@@ -278,12 +286,16 @@ static void known(yk_json *j, const char *name, uint64_t n)
     yk_json_int_or_null(j, name, n > 0, (int64_t)n);
 }
 
-static void record(yk_json *j, const yk_rows *rows, size_t r)
+static void record(yk_json *j, const yk_inspection *i, size_t r)
 {
+    const yk_rows *rows = &i->first;
     bool sparse = rows->kind == YK_ROWS_SPARSE;
     size_t n = sparse ? yk_rows_entries(rows, r) : rows->dim, at = sparse ? (size_t)rows->start[r] : r * n;
     yk_json_object(j, NULL);
-    yk_json_int(j, "label", rows->label[r]);
+    if (rows->target)
+        yk_json_real(j, "label", (double)rows->target[r]);
+    else
+        yk_json_int_or_null(j, "label", i->classes > 0, rows->label[r]);
     yk_json_array(j, "value");
     for (size_t e = at; e < at + n; e++)
         if (rows->kind == YK_ROWS_U8)
@@ -364,8 +376,12 @@ static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
     for (size_t c = 0; c < i->classes; c++)
         yk_json_int(j, NULL, (int64_t)i->class_count[c]);
     yk_json_end(j);
-    yk_json_int(j, "majority_class", (int64_t)i->majority);
-    yk_json_real(j, "majority_share", share(i->class_count[i->majority], i->examples));
+    yk_json_int_or_null(j, "majority_class", i->classes > 0, (int64_t)i->majority);
+    yk_json_real(j, "majority_share",
+                 i->classes ? share(i->class_count[i->majority], i->examples) : (double)NAN);
+    yk_json_object(j, "labels");
+    YK_JSON_REALS(j, {"least", i->label_min}, {"most", i->label_max}, {"mean", i->label_mean});
+    yk_json_end(j);
 }
 
 yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
@@ -408,7 +424,7 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
     yk_json_end(j);
     yk_json_array(j, "first");
     for (size_t r = 0; r < i->first.n; r++)
-        record(j, &i->first, r);
+        record(j, i, r);
     yk_json_end(j);
     yk_json_end(j);
     return yk_cli_print_json(j);

@@ -321,7 +321,7 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
     else
         snprintf(out, 400,
                  "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= "
-                 "chooses another column",
+                 "chooses another column; " YK__REGRESSION,
                  name, token, YK__MAX_LABEL);
 }
 

@@ -98,7 +98,7 @@ typedef struct {
     yk_inspection *out;
     yk_keycount keys;
     size_t first, class_cap;
-    double sum, squares;
+    double sum, squares, labels;
     float *pixels; /* [columns] of a row of bytes, as numbers; NULL: other rows */
 } pass;
 
@@ -114,9 +114,23 @@ static yk_status reserve_classes(pass *w, size_t classes)
     return YK_OK;
 }
 
+static yk_status sum_labels(pass *w, const yk_rows *rows)
+{
+    yk_inspection *i = w->out;
+    i->numbers = true;
+    for (size_t r = 0; r < rows->n; r++) {
+        i->label_min = fmin(i->label_min, (double)rows->target[r]);
+        i->label_max = fmax(i->label_max, (double)rows->target[r]);
+        w->labels += (double)rows->target[r];
+    }
+    return YK_OK;
+}
+
 static yk_status count_labels(pass *w, const yk_rows *rows)
 {
     int32_t max = 0;
+    if (rows->target)
+        return sum_labels(w, rows);
     for (size_t r = 0; r < rows->n; r++) {
         int32_t label = rows->label[r];
         if (label < 0 || label >= MAX_CLASSES)
@@ -260,7 +274,8 @@ static yk_status begin(pass *w, const yk_source *s)
     bool sparse = s->kind == YK_ROWS_SPARSE;
     i->columns = s->dim;
     i->min = INFINITY;
-    i->max = -INFINITY;
+    i->label_min = INFINITY;
+    i->max = i->label_max = -INFINITY;
     i->ones = s->kind != YK_ROWS_U8;
     i->index_min = UINT32_MAX;
     yk_rows_init(&i->first, s->kind, sparse ? 0 : s->dim);
@@ -281,6 +296,9 @@ static yk_status end(pass *w, const yk_source *s)
     i->bad = atomic_load(&s->bad);
     for (size_t c = 1; c < i->classes; c++)
         i->majority = i->class_count[c] > i->class_count[i->majority] ? c : i->majority;
+    i->label_mean = i->numbers ? w->labels / (double)i->examples : (double)NAN;
+    if (i->numbers || (i->table && !yk_schema_first(s->schema, YK_COLUMN_LABEL)))
+        i->classes = 0;
     if (i->entries == 0) {
         i->min = i->max = 0.0;
         i->index_min = 0;

@@ -76,9 +76,11 @@ typedef struct {
     uint64_t bad;   /* skipped */
     size_t columns; /* of the source, or 1 + the largest index */
 
-    size_t classes;        /* 1 + the largest label, or those of the source if that is more */
+    size_t classes;        /* 1 + the largest label, or the source's if more; 0: numbers, or no labels */
     uint64_t *class_count; /* [classes] */
     size_t majority;       /* the most frequent class */
+    bool numbers;          /* labels are numbers; else the next ones are not finite */
+    double label_min, label_max, label_mean;
 
     /* Values: pixels as bytes (0 to 255), floats; sparse rows: only stored entries. */
     uint64_t entries;

@@ -77,8 +77,9 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     if (s->base.options.numbers && isfinite(out->target))
         return after;
     if (!yk__is_class(v))
-        return YK__TEXT_BAD(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
-                            yk__text_token(p, token), YK__MAX_LABEL);
+        return YK__TEXT_BAD(
+            r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d; " YK__REGRESSION,
+            yk__text_token(p, token), YK__MAX_LABEL);
     int32_t label = (int32_t)v;
     if (!yk__labels_agree(&s->seen, label))
         return YK__TEXT_BAD(r, p,

@@ -46,6 +46,7 @@ yk_status yk__text_count(yk_reader *r, uint64_t *out);
 yk_status yk__text_line(yk_text_reader *r, const char **line_out, size_t *length_out);
 
 enum { YK__MAX_LABEL = 1000000 };
+#define YK__REGRESSION "for regression, use --loss squared, or --regression in yoke data"
 
 /* Whether the number is the label of a class: -1, or a whole number from 0 on. */
 static inline bool yk__is_class(double v)

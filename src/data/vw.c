@@ -169,10 +169,11 @@ static yk_status bad_label(yk_text_reader *r, const char *p, const char *bar)
             r, p, "no label: '%s' touches the '|', so it is a tag; put a blank before the '|'", token);
     if (p == bar || *p == '\'' || end_of_word(p, bar) == bar)
         return yk__text_bad(r, p, "no label; only yoke predict accepts lines without a label");
-    return yk__text_bad(
-        r, p, "the label '%s' is not a class: -1 and +1, or a whole number from %d to %d%s", token,
-        (int)((const vw *)r->base.source)->first_class, YK__MAX_LABEL,
-        memchr(token, ':', strlen(token)) ? "; labels with costs or probabilities are not supported" : "");
+    return yk__text_bad(r, p, "the label '%s' is not a class: -1 and +1, or a whole number from %d to %d%s",
+                        token, (int)((const vw *)r->base.source)->first_class, YK__MAX_LABEL,
+                        memchr(token, ':', strlen(token))
+                            ? "; labels with costs or probabilities are not supported"
+                            : "; " YK__REGRESSION);
 }
 
 static const char *skip_blanks(const char *p, const char *end)

@@ -108,7 +108,7 @@ static void advise_idle_cores(const yk__facts *f, yk_verdict *v)
         snprintf(fewer, sizeof fewer, ", with fewer updates per epoch unless --global-batch is used");
     else if (e->waits)
         snprintf(fewer, sizeof fewer,
-                 ", with %.2g times fewer updates per epoch unless --global-batch is used",
+                 ", which divides the updates per epoch by %.2g unless --global-batch is used",
                  (double)workers / e->workers);
     if (e->ranks > 1)
         advise(v, "%.1f cores of this host are idle: use %smore processes (--launch)%s", f->free,
@@ -134,8 +134,11 @@ static void describe_cpu(const yk__facts *f, yk_verdict *v)
         advise(v, "evaluate less often (--eval-every), or on fewer examples");
         return;
     }
-    say(v, "computing takes %.0f %% of the workers' time; the run uses %.1f of %.3g core%s",
-        100.0 * computing, f->cpu, f->cores, plural(f->cores));
+    char evaluation[40] = "";
+    if (evaluating >= 0.01)
+        snprintf(evaluation, sizeof evaluation, " and evaluation %.0f %%", 100.0 * evaluating);
+    say(v, "computing takes %.0f %% of the workers' time%s; the run uses %.1f of %.3g core%s",
+        100.0 * computing, evaluation, f->cpu, f->cores, plural(f->cores));
     if (f->free >= 0.8)
         advise_idle_cores(f, v);
     else if (f->others >= 0.5 && f->cores - f->cpu >= 0.8)

@@ -495,8 +495,7 @@ static const yk__table_kind tables[] = {
      "asynchronous training takes more steps.",
      "mode,servers"},
     {yk__fill_by_host, 0, "resources", "Resources by host and batch size",
-     "Sums over the processes of a run on a host: of their means over the run, and of their peaks. n: runs "
-     "that are averaged; \u00b1 is given for three or more.",
+     "Sums over the processes of a run on a host: of their means over the run, and of their peaks.",
      "batch,seed"},
     {yk__fill_by_host, 0, "traffic-between-hosts", "Traffic between hosts",
      "Messages in the whole run, without those of workers that joined.", "batch,seed"},

@@ -154,7 +154,7 @@ void yk__fill_by_host(yk_compare *c, const yk__table_kind *kind, yk_table *t)
     t->lead = all > 1 ? t->keys - 1 : 0; /* the hosts of a configuration */
     yk_table_column(t, &(yk_column){"batch", "examples per worker and step", YK_UNIT_INTEGER});
     yk_table_column(t, traffic ? &(yk_column){"from", .words = true} : &(yk_column){"host", .words = true});
-    yk_table_column(t, &(yk_column){"n", "runs that are averaged", YK_UNIT_INTEGER});
+    yk_table_column(t, &(yk_column){"repeats", "runs that are averaged", YK_UNIT_INTEGER});
     for (size_t k = 0; k < columns; k++) {
         yk_column to = {"", "bytes of messages, in the whole run", YK_UNIT_BYTES};
         snprintf(to.title, sizeof to.title, "to %.36s", traffic ? host[k] : "");

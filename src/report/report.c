@@ -209,7 +209,7 @@ static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_
         st = write_out(r, &page, out);
     if (!st && r->png) /* last: it needs another program, which may fail */
         st = export_drawings(&fs, r->png, true);
-    out->figures = fs.n;
+    out->figures = r->format == YK_FORMAT_HTML || r->svg || r->png ? fs.n : 0;
     out->warnings = warnings.n;
     free(path);
     yk_figures_fini(&fs);
