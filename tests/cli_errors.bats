@@ -122,7 +122,7 @@ restarts 2 launch or --hosts
 token-file x join
 END
     digits --launch 0 --hosts a:3 --out none
-    expect 2 "--launch 0 is a single process, without --hosts or --hostfile"
+    expect 2 "--launch 0 (a single process) and --hosts or --hostfile cannot be used together"
     digits --network any --deadline 9 --out none
     expect 0 "--network has no effect in one process" "--deadline has no effect in one process"
     digits --resume

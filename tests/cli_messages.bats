@@ -12,10 +12,10 @@ teardown() {
 
 @test "a directory of idx files that does not exist" {
     try train --model softmax --data idx:/nowhere
-    expect 3 "/nowhere: no such file"
+    expect 3 "/nowhere: no such file or directory"
     for format in libsvm idx images cache; do
         try train --model softmax --data $format:nowhere --out none
-        expect 3 "error: nowhere: no such file in $PWD"
+        expect 3 "error: nowhere: no such file or directory in $PWD"
     done
 }
 
@@ -99,11 +99,11 @@ teardown() {
     expect 0 "linear models use one thread per worker"
 }
 
-@test "asynchronous workers on a stream of unknown length are evaluated only at the end" {
+@test "a warning that an asynchronous run on a stream of unknown length is evaluated only at the end" {
     seq 100 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     one="train --model logreg --data libsvm:a.libsvm --features 10 --batch 10 --stream always --mode async --workers 2 --out none --quiet"
     try $one --epochs 2 --validation libsvm:a.libsvm
-    expect 0 "only at the end of the run: use --eval-every STEPS; without it, --validation keeps the last model"
+    expect 0 "only at the end: use --eval-every STEPS; without it, --validation keeps the last model"
     try $one --epochs 2 --test libsvm:a.libsvm --eval-every 2
     expect 0
     [ ! -s err ]

@@ -34,14 +34,14 @@ net() { # OPTION...: a small network on generated digits
     grep -Eq '^parameters +33,762,579$' out
 }
 
-@test "a network that does not fit into the memory is an error before training" {
+@test "a network that does not fit into memory is an error before training" {
     layers='dense 46000'
     for _ in {1..24}; do layers+=', dense 46000'; done
     try train --model "$layers, dense 10" --data 'synth:digits?examples=100' --optimizer adam --out none
-    expect 4 "--model needs 81" "GB of memory" "GB are available" "--dry-run"
+    expect 4 "--model needs 81" "GB of memory" "GB is available" "--dry-run"
 }
 
-@test "losses of one output: a named network has one; labels above 1 are an error, except for numbers" {
+@test "losses of one output: named networks accept them; labels above 1 are an error unless they are numbers" {
     digits='synth:digits?examples=100&test=100'
     for loss in hinge logistic; do
         for model in 'dense 1' lenet5; do

@@ -125,7 +125,7 @@ END
     expect 3 "other" "safetensors"
 }
 
-@test "warm start: the parameters of a network keep the standardization of their input" {
+@test "warm start: a network keeps the standardization of the earlier model" {
     model() { # OUT DATA OPTION...
         local out=$1 data=$2
         shift 2

@@ -42,7 +42,7 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
     holds "'at epoch' in '''$(field warnings)'''"
 }
 
-@test "a regression that is worse than the mean label" {
+@test "a regression that is worse than predicting the mean label" {
     seq 400 | awk 'BEGIN { print "y,a,b" } { print 30 + $1 % 9 "," $1 % 9 / 9 "," $1 % 7 / 7 }' >numbers.csv
     regression="--model linear --data csv:numbers.csv?label=y&split=0.5 --test csv:numbers.csv?label=y&split=0.5..1"
     warned worse_than_mean $regression --lr 0.001

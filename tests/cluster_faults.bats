@@ -211,7 +211,7 @@ examples_of() { # RANK
         finish 10
         expect 1 "rank 2"
         no_process_is_left
-        # the launcher, which writes it unless rank 0 did that first, knows neither
+        # unless rank 0 wrote the summary first, the launcher did, which knows neither value
         [ "$(grep -c '"cpu_seconds": null' run/summary.json)" = "$(grep -c '"lost_workers": null' run/summary.json)" ]
         rm -rf run
     done

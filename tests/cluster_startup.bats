@@ -70,7 +70,7 @@ with_shim() { # BODY
 @test "under mpirun, a job that fails before training prints state, error and exit_code" {
     by_mpirun -n 2 yoke train --model softmax --data idx:/nowhere --json --out none
     [ "$status" -ne 0 ]
-    [ "$(cat out)" = '{"state":"failed","error":"/nowhere: no such file","exit_code":3}' ]
+    [ "$(cat out)" = '{"state":"failed","error":"/nowhere: no such file or directory","exit_code":3}' ]
     # a mistake in the command line: rank 0, but no other rank
     OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 try train --lr -1 --json
     expect 2

@@ -285,7 +285,7 @@ class _Estimator(BaseEstimator):
                                      '"last:0.1" holds back the last rows')
         if isinstance(self.n_iter_no_change, numbers.Real) and self.n_iter_no_change < 1:
             raise _native.UsageError(f"n_iter_no_change={self.n_iter_no_change!r}: must be at least 1; with None, training does not "
-                                     "end early")
+                                     "stop early")
 
     def _fit(self, X, y, sample_weight, first, epochs, keep_state=2):
         """first: begin with a new model, otherwise with model_. keep_state: see yoke_training in yoke.h."""

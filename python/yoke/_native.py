@@ -186,7 +186,7 @@ def raise_error(error, translate=in_python):
 def call(name, *arguments, translate=in_python):
     """Calls a function that returns a yoke_status and takes a yoke_error. Raises the error that it reports."""
     if any(isinstance(argument, bytes) and b"\0" in argument for argument in arguments):  # C would ignore what follows
-        raise UsageError("a text contains a null character")
+        raise UsageError("an argument contains a null character")
     error = CError()
     if getattr(lib, "yoke_" + name)(*arguments, byref(error)):
         raise_error(error, translate)
@@ -301,7 +301,7 @@ def as_rows(x):
 def image_of(shape, forced=None):
     """(channels, height, width) of an array of images, from its shape; None: it has no images."""
     if len(shape) > 4:
-        raise UsageError(f"the array has shape {tuple(shape)}; rows must be [rows][columns], and images [rows][height][width] or "
+        raise UsageError(f"the array has shape {tuple(shape)}; expected [rows][columns], or for images [rows][height][width] or "
                          "[rows][channels][height][width]")
     if len(shape) < 3:
         return None
@@ -589,7 +589,7 @@ class Model:
         if isinstance(labels, str):
             name, labels = labels, None
             if known.get(name) != "label" and (labels := _frames.column(x, name)) is None:
-                raise UsageError(f"the frame has no column {name!r}, which y names as the label")
+                raise UsageError(f"the frame has no column {name!r} for the labels")
         data = Data(x, labels, weights=weights, numbers=labels is not None and self.regression)
         extra = [name for name, _ in data.columns if name not in known]
         if extra:
@@ -649,7 +649,7 @@ class Model:
         return np.concatenate(blocks)
 
     def evaluate(self, x, labels=None, sample_weight=None):
-        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)) or
+        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y), evaluate((X, y)) or
         evaluate((X, y, sample_weight)), or on a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. The
         labels of a frame may be the name of a column; they are not needed if it has the column that was the label in training."""
         if labels is None and isinstance(x, (tuple, list)) and len(x) in (2, 3):

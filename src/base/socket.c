@@ -82,7 +82,7 @@ static yk_status listen_at(const char *address, int *out)
     return YK_OK;
 }
 
-/* A host without IPv6 has no address [::]. */
+/* A host without IPv6 cannot listen on [::]: listens on all IPv4 addresses instead. */
 yk_status yk_socket_listen(const char *address, int *out)
 {
     char v4[YK_ADDRESS_MAX];

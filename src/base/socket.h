@@ -1,4 +1,4 @@
-/* Sockets that listen, and the addresses of sockets: "HOST:PORT", "[ADDRESS]:PORT" or "unix:NAME" (an abstract name, this host only).
+/* Listening sockets, and socket addresses: "HOST:PORT", "[ADDRESS]:PORT" or "unix:NAME" (an abstract name, this host only).
  *
  * Example:
  *     int fd = -1; // port 0: any free port
@@ -21,10 +21,10 @@ typedef struct {
 
 bool yk_address_is_unix(const char *address);
 
-/* passive: to listen there; an empty host is all interfaces. YK_ELOST: the name of the host is unknown. */
+/* passive: an address to listen on; an empty host means all interfaces. YK_ELOST: the name of the host is unknown. */
 yk_status yk_endpoint_find(const char *address, bool passive, yk_endpoint *out);
 
 yk_status yk_socket_listen(const char *address, int *out); /* a listening socket, non-blocking */
-int yk_socket_port(int fd);                                /* at which it listens; 0: a Unix socket */
+int yk_socket_port(int fd);                                /* on which it listens; 0: a Unix socket */
 
 #endif

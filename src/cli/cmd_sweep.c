@@ -92,7 +92,7 @@ static double expected(const yk_sweep_plan *p, size_t point)
     return same.n ? same.mean : all.mean;
 }
 
-/* ", about 1:40 left" for the runs from `first` on, of which `spent` seconds have passed; "": not known. */
+/* ", about 1:40 left" for the runs from `first` on, of which `spent` seconds have passed; "" if that is not known. */
 static const char *left_text(const sweep *s, size_t first, double spent, char out[64])
 {
     double left = 0.0;

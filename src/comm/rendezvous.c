@@ -173,7 +173,7 @@ static int find_engine(void)
     return -1;
 }
 
-/* If only the size is known, each process would train alone. */
+/* With a size but no rank, each process would train alone. */
 static yk_status check_no_engine(void)
 {
     int size = 0;
@@ -181,8 +181,7 @@ static yk_status check_no_engine(void)
     return st || size < 2 ? st
                           : yk_fail(YK_EUSAGE,
                                     "WORLD_SIZE=%d, but RANK (in a Kubernetes Job: JOB_COMPLETION_INDEX) is "
-                                    "not set: set both for "
-                                    "each process of the job, or none",
+                                    "not set: set both for each process of the job, or neither",
                                     size);
 }
 

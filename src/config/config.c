@@ -225,7 +225,7 @@ static yk_status check_effects(const yk_config *c)
 
 static yk_status check_pairs(const yk_config *c)
 {
-    const bool begins = c->warm_start && !c->resume; /* options of yoke 0.2 may have both */
+    const bool begins = c->warm_start && !c->resume; /* a config.ini of yoke 0.2 may have both */
     const struct {
         bool both;
         const char *one, *other;

@@ -70,7 +70,7 @@ typedef struct {
     double sample_every; /* seconds; 0: resources are not sampled */
     bool no_shuffle, no_bias, resume, json, quiet, dry_run, profile, trace, tensorboard_workers,
         no_stop_on_divergence;
-    bool new_init; /* the command line gives other --init or --init-bias than files; not an option */
+    bool new_init; /* not an option: --init or --init-bias differs from the value in the files */
 } yk_config;
 
 void yk_config_init(yk_config *c);

@@ -254,9 +254,9 @@ const yk_option yk_options[] = {
     {"out", "DIR", TEXT(out), OUTPUT, INVOKES, "runs/MODEL-TIME-PID",
      "run directory, for the configuration, metrics and checkpoints; none: write nothing"},
     {"eval-every", "N", INTEGER(eval_every, 0, BIG), OUTPUT, RUNS, "at the end of each epoch",
-     "evaluate every N steps; async: of all workers together, and without N, only at the end if the data is "
-     "a "
-     "stream of unknown length. Training waits if the previous evaluation is still running"},
+     "evaluate every N steps; async: of all workers together. Training waits if the previous evaluation is "
+     "still running. Without this option, async runs on streams of unknown length are evaluated only at the "
+     "end"},
     {"log-every", "N", INTEGER(log_every, 0, BIG), OUTPUT, RUNS, "200 to 2,000 times in a run",
      "write the training loss to metrics.jsonl and TensorBoard every N steps"},
     {"checkpoint-every", "N", INTEGER(checkpoint_every, 0, BIG), OUTPUT, RUNS,

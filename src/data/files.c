@@ -235,7 +235,7 @@ static yk_status find_one(const char *pattern, yk_files *f)
     return st;
 }
 
-/* The options of a run are used again by --resume and --join, perhaps in another directory. */
+/* Names the directory, because --resume and --join use the options of a run, perhaps in another directory. */
 static yk_status fail_missing(const char *pattern)
 {
     char directory[PATH_MAX];
@@ -244,8 +244,8 @@ static yk_status fail_missing(const char *pattern)
                        "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
     const bool named = *pattern != '/' && getcwd(directory, sizeof directory);
     return yk_fail(YK_EDATA, "%s: no %s%s%s", pattern,
-                   strpbrk(pattern, "*?[{") ? "file matches this pattern" : "such file", named ? " in " : "",
-                   named ? directory : "");
+                   strpbrk(pattern, "*?[{") ? "file matches this pattern" : "such file or directory",
+                   named ? " in " : "", named ? directory : "");
 }
 
 yk_status yk_files_require(const char *path)

@@ -293,7 +293,8 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
         if (o->setting[i].name)
             st = set_option(out, &o->setting[i]);
     if (!st && yoke_options_get(o, "launch") && !out->launch && yk_names_hosts(out))
-        st = yk_fail(YK_EUSAGE, "--launch 0 is a single process, without --hosts or --hostfile");
+        st = yk_fail(YK_EUSAGE,
+                     "--launch 0 (a single process) and --hosts or --hostfile cannot be used together");
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/config.ini", out->out ? out->out : "");
     if (!st && out->resume && yk_by_group_has(&out->lr, YK_ALL) && access(path, F_OK) == 0)

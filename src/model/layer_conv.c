@@ -44,7 +44,9 @@ static const char *parse(yk__layer *l, int n, char **arg)
         }
         paddings++;
     }
-    return strides > 1 || paddings > 1 ? "conv takes one stride and one of same, valid and pad N" : NULL;
+    return strides > 1 || paddings > 1
+               ? "conv takes at most one stride, and at most one of same, valid and pad N"
+               : NULL;
 }
 
 static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)

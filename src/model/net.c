@@ -150,10 +150,8 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     if (st)
         return st;
     if (s.kind == YK_ROWS_SPARSE && !yk__list_is_word(list)) /* a word is probably an unknown model */
-        st = yk_fail(
-            YK_EUSAGE,
-            "networks need dense data: add encode=dense to a table; for other sparse data use --model logreg "
-            "or wide-deep");
+        st = yk_fail(YK_EUSAGE, "networks need dense data: read a table with encode=dense; for other sparse "
+                                "data use --model logreg or wide-deep");
     if (!st && s.loss && !s.loss->per_class && !s.loss->numbers)
         st = yk__model_check(text, &s);
     if (!st)

@@ -39,8 +39,8 @@ static bool needs_image(const yk__net *net)
     return needs;
 }
 
-/* Whether the list lacks a module before this layer, nn.Flatten or nn.Unflatten: dense layers accept images, but nn.Linear does not, and nn.Conv2d does not
- * accept the output of nn.Linear. *flat: whether PyTorch's tensor has one dimension, before the layer and then after it. */
+/* Whether PyTorch needs nn.Flatten or nn.Unflatten before this layer: our dense layers accept images, but nn.Linear does not, and nn.Conv2d
+ * does not accept the output of nn.Linear. *flat: whether an example has one dimension in PyTorch; updated for the output of the layer. */
 static bool lacks_module(const yk__layer_ops *ops, bool *flat)
 {
     const bool dense = ops->weight_rank == 2, was_flat = *flat;
@@ -48,7 +48,7 @@ static bool lacks_module(const yk__layer_ops *ops, bool *flat)
     return !ops->elementwise && dense != was_flat;
 }
 
-/* An additional module must not change the numbers of the others: then all modules have names. */
+/* named: additional modules must not change the numbers of the others, which are part of the names of parameters. */
 static void print_layers(const yk__net *net, bool flat, bool named, yk_text *to)
 {
     for (int i = 0; i < net->nlayers; i++) {

@@ -376,7 +376,7 @@ static void describe_memory(const yk__facts *f, yk_verdict *v)
 
 static void describe_too_short(const yk__facts *f, yk_verdict *v)
 {
-    const double steps = ceil(f->steps); /* some workers may have taken one, and others none */
+    const double steps = ceil(f->steps); /* a mean: below 1 if only some workers took a step */
     say(v, "the run was too short (%.2g s, %.0f step%s)", f->e->seconds, steps, plural(steps));
 }
 

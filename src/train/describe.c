@@ -208,10 +208,9 @@ static void print_effects(const yk__trainer *t)
             (unsigned long long)epoch, yk_plural(epoch), (unsigned long long)p->local_steps,
             (unsigned long long)(p->eval_every / epoch));
     if (yk__is_evaluated(t) && !p->synchronous && !p->eval_every && p->epochs != 1)
-        yk_warn(
-            "asynchronous workers on streamed data of unknown length are evaluated only at the end of the "
-            "run: use --eval-every STEPS%s",
-            t->set[YK__VALIDATION].used ? "; without it, --validation keeps the last model" : "");
+        yk_warn("asynchronous runs on streamed data of unknown length are evaluated only at the end: use "
+                "--eval-every STEPS%s",
+                t->set[YK__VALIDATION].used ? "; without it, --validation keeps the last model" : "");
     if (p->lockstep && p->workers_per_process > 1 && p->batch < YK_LANES && model->ops->network)
         yk_note("a network computes %d examples at a time, but the batch of a worker has only %llu: "
                 "--global-batch %llu instead of --batch takes the same steps in less time",
@@ -245,7 +244,7 @@ size_t yk__parameter_bytes(const yk__trainer *t)
     return floats * sizeof(float);
 }
 
-/* Without this, the kernel would kill the process, or another one, when the memory is used. */
+/* Otherwise, the kernel would kill this process or another one when it uses the memory. */
 yk_status yk__check_memory(const yk__trainer *t)
 {
     const yk_plan *p = t->plan;
@@ -260,11 +259,12 @@ yk_status yk__check_memory(const yk__trainer *t)
                  available = yk_memory_available("/proc", "/sys");
     return needed <= available
                ? YK_OK
-               : yk_fail(YK_ESYSTEM,
-                         "--model needs %.1f GB of memory for weights, optimizer state, gradients and "
-                         "activations, but %.1f GB are available: use a smaller network or --batch, fewer "
-                         "--workers, or an --optimizer with less state (--dry-run prints the details)",
-                         needed * 1e-9, available * 1e-9);
+               : yk_fail(
+                     YK_ESYSTEM,
+                     "--model needs %.1f GB of memory for weights, optimizer state, gradients and "
+                     "activations, but only %.1f GB is available: use a smaller network or --batch, fewer "
+                     "--workers, or an --optimizer with less state (--dry-run prints the details)",
+                     needed * 1e-9, available * 1e-9);
 }
 
 yk_status yk__describe(yk__trainer *t)

@@ -253,7 +253,7 @@ static void read_progress(const char *run_dir, yk_result *r)
     r->seconds = fmax(end.seconds, r->seconds); /* this process may have run longer */
     r->train_seconds = r->seconds;
     r->load_seconds = r->first_step_seconds = r->eval_seconds = r->checkpoint_seconds = (double)NAN;
-    r->by_other = true;
+    r->without_chief = true;
     r->resumed_from = 0; /* these are the steps and the time of the whole run */
     if (end.verdict.kind != YK_VERDICT_NONE)
         r->observation.verdict = end.verdict;

@@ -68,7 +68,7 @@ static yk_status predict_blocks(const yk__predictor *o, yk_source *s, size_t fir
 {
     yk_status st = YK_OK;
     yk_rows rows;
-    size_t number = 0; /* of the next row: of the data, or of those that were read */
+    size_t number = 0; /* of the next row, in the data; see yk__predictor */
     yk_rows_init(&rows, s->kind, s->dim);
     for (size_t b = first; !st && b < s->nblocks && !is_enough(o); b += stride) {
         yk_reader *r;
@@ -112,7 +112,7 @@ typedef struct {
     char text[64];
 } position;
 
-/* Of an example, for messages: "row 0" of the caller's memory, "example 1" of other data. */
+/* Names an example in messages: "row 0" of the caller's memory, "example 1" of other data. */
 static position position_of(const checker *c, size_t number)
 {
     const yk_source *s = c->source;
@@ -125,7 +125,7 @@ static position position_of(const checker *c, size_t number)
     return p;
 }
 
-/* The first of some rows that has this column (or a higher one), or field. */
+/* The first row with an index of at least `column`, or a field of at least `field`. */
 static size_t first_with(const yk_rows *rows, size_t column, uint32_t field)
 {
     size_t r = 0;

@@ -46,7 +46,8 @@ typedef struct {
     yk_tally *tally;     /* gets all predictions */
     bool no_score;       /* only counts them */
     bool raw;            /* as for yk_infer() */
-    /* checks and remaps rows that were just read; number: of the first one, with block_rows in the data, else of those read */
+    /* checks and remaps rows that were just read. number: how many rows of the data are before the first one; if the source does not know
+     * block_rows: how many were read before */
     yk_status (*prepare)(void *context, yk_rows *rows, size_t number);
     void *context;
     const yk_perm *order; /* of the rows in memory; NULL: as stored */

@@ -48,8 +48,8 @@ static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net
     out->channels = channels;
 }
 
-/* The parameters of an earlier model expect its input: a run that begins with them standardizes in the same way, and with the same
- * values, unless others are given. */
+/* A run that begins with the parameters of an earlier model standardizes its input as that model does, and with the same values unless
+ * others are given. */
 static yk_status keep_standardization(const yk__trainer *t, yk_net_options *o)
 {
     static const char *const name[] = {"none", "image", "channel"};

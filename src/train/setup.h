@@ -69,7 +69,7 @@ void yk__add_warnings(yk__trainer *t); /* at the end */
 
 /* describe.c */
 size_t yk__parameter_bytes(const yk__trainer *t); /* with the optimizer's state */
-yk_status yk__check_memory(const yk__trainer *t); /* whether a network fits */
+yk_status yk__check_memory(const yk__trainer *t); /* an error if a network does not fit */
 void yk__print_plan(const yk__trainer *t);
 yk_status yk__describe(yk__trainer *t);
 yk_status yk__profile_collect(yk__trainer *t);

@@ -126,7 +126,7 @@ static double rate_of(uint64_t n, const yk_result *r)
     return n ? (double)n / r->train_seconds : (double)NAN;
 }
 
-/* Other ranks and the launcher, which write the summary of a failed job, do not know them. */
+/* Not known if another rank or the launcher writes the summary of a failed job. */
 static void add_counts(yk_json *j, const yk_result *r)
 {
     const struct {
@@ -138,7 +138,7 @@ static void add_counts(yk_json *j, const yk_result *r)
                   {"joined_workers", (uint64_t)r->joined},
                   {"examples_reassigned", r->returned}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        yk_json_int_or_null(j, counts[i].name, !r->by_other, (int64_t)counts[i].value);
+        yk_json_int_or_null(j, counts[i].name, !r->without_chief, (int64_t)counts[i].value);
 }
 
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)

@@ -108,7 +108,7 @@ typedef struct {
     yk_status status;            /* YK_OK, or why the run failed */
     int exit_code;               /* 0: that of the status */
     char *error;                 /* message of the failure; NULL: none */
-    bool by_other;               /* not written by the chief: only progress and options are known */
+    bool without_chief;          /* not written by the chief: only progress and options are known */
     bool from_launcher;          /* written by the launcher: CPU time and memory are not known */
     int workers_connected;       /* from_launcher: the workers, if the job has connected; 0: not known */
     char *checkpoint, *run_dir;  /* NULL: none */

@@ -66,11 +66,10 @@ typedef struct {
 typedef struct {
     char *path;           /* on the chief: the checkpoint to load; NULL: none */
     yk_model_shape shape; /* on the chief: of its model, or of the checkpoint that is resumed; dim 0: none */
-    yk_net_options
-        net;          /* on the chief: of that model, or of the checkpoint that any --resume continues with */
-    bool found;       /* on the chief: there is such a checkpoint */
-    uint64_t earlier; /* on all ranks: steps before this run */
-    uint64_t features; /* on the chief: into which keys are hashed, if no schema says so; 0: not known */
+    yk_net_options net; /* on the chief: of that model, or of the checkpoint from which --resume continues */
+    bool found;         /* on the chief: there is such a checkpoint */
+    uint64_t earlier;   /* on all ranks: steps before this run */
+    uint64_t features;  /* on the chief: into which keys are hashed, if no schema says so; 0: not known */
 } yk__warm_start;
 
 /* The other processes of a job (cluster.c). */

@@ -35,8 +35,8 @@
 #include "base/rng.h"
 #include <stdatomic.h>
 
-/* In the order in which they are always listed and drawn: the phases of workers, then those that only parameter servers have. With
- * their names in files, and for people. */
+/* In the order in which they are always listed and drawn: the phases of workers, then those that only parameter servers have. Each
+ * has a name in files, and words for reports. */
 #define YK_PHASE_LIST(X)                                                                                     \
     X(INPUT, "input", "waiting for input") /* for the feed */                                                \
     X(COMPUTE, "compute", "computing")     /* gradients */                                                   \
@@ -103,7 +103,7 @@ typedef struct {
 } yk_phases_sample;
 
 const char *yk_phase_name(yk_phase phase);
-extern const char *const yk_phase_words[YK_PHASES];
+extern const char *const yk_phase_words[YK_PHASES]; /* for reports: "waiting for input" */
 bool yk_phase_applies(yk_phase phase, bool server); /* whether workers, or servers, have this phase */
 /* "phases": each as a share of `of`. */
 void yk_phases_json(yk_json *j, const double *phase, double of, bool server);

@@ -586,7 +586,7 @@ def test_shapes_of_images():
     raises("but image is (1, 8, 24)", lambda: yoke.Network(image=(1, 8, 24)).fit(images, y), yoke.UsageError)
     raises("the data has 192 columns, but images of 1x4x4", lambda: yoke.Network(image=(1, 4, 4)).fit(images.reshape(60, -1), y))
     raises("0 sample(s)", lambda: network.predict(images[:0]))
-    raises("the array has shape (60, 2, 2, 2, 24); rows must be", lambda: yoke.Network().fit(X.reshape(60, 2, 2, 2, 24), y))
+    raises("the array has shape (60, 2, 2, 2, 24); expected [rows][columns]", lambda: yoke.Network().fit(X.reshape(60, 2, 2, 2, 24), y))
     for image in ((8, 8), 5, (1, 8, -8), (1.5, 8, 8), "8x8"):
         raises("must be (channels, height, width)", lambda: yoke.Network(image=image).fit(images, y), yoke.UsageError)
     raises("layers=None: must be a string or a list", lambda: yoke.Network(None).fit(images, y), yoke.UsageError)
