@@ -255,8 +255,7 @@ const yk_option yk_options[] = {
      "run directory, for the configuration, metrics and checkpoints; none: write nothing"},
     {"eval-every", "N", INTEGER(eval_every, 0, BIG), OUTPUT, RUNS, "at the end of each epoch",
      "evaluate every N steps; async: of all workers together, and without N, only at the end if the data is "
-     "a "
-     "stream of unknown length. Training waits if the previous evaluation is still running"},
+     "a stream of unknown length. Training waits if the previous evaluation is still running"},
     {"log-every", "N", INTEGER(log_every, 0, BIG), OUTPUT, RUNS, "200 to 2,000 times in a run",
      "write the training loss to metrics.jsonl and TensorBoard every N steps"},
     {"checkpoint-every", "N", INTEGER(checkpoint_every, 0, BIG), OUTPUT, RUNS,
