@@ -78,6 +78,10 @@ static void available_memory(void **state)
     plant("sys/fs/cgroup/a/memory.current", "3000000\n");
     assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 3e6);
     assert_true(limits().memory == 5e6 && limits().memory_left == 3e6);
+    plant("sys/fs/cgroup/a/memory.stat", /* cached files are no reason to refuse memory */
+          "anon 500000\nfile 2500000\ninactive_file 1500000\nactive_file 900000\nunevictable 0\n");
+    assert_true(limits().memory_left == 4e6);
+    unplant("sys/fs/cgroup/a/memory.stat");
     plant("sys/fs/cgroup/a/memory.current", "7000000\n"); /* above its limit for a moment */
     assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 0.0);
     plant("proc/self/cgroup", "3:memory:/x\n");
@@ -86,6 +90,9 @@ static void available_memory(void **state)
     plant("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
     plant("sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n");
     assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 1500.0);
+    plant("sys/fs/cgroup/memory/memory.stat",
+          "cache 9\ninactive_file 1\nactive_file 1\ntotal_inactive_file 200\ntotal_active_file 100\n");
+    assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 1800.0);
 }
 
 static void version_1_of_cgroups(void **state)

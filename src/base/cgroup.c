@@ -15,7 +15,7 @@ static const double largest_limit = 1e17;
  * the file (""). False: there is no such word, or it is not a number, such as "max". */
 static bool read_word(const char *directory, const char *file, const char *name, int n, double *out)
 {
-    char text[1024];
+    char text[4096];
     uint64_t number;
     yk_file_text(text, sizeof text, "%s/%s", directory, file);
     const char *at = strstr(text, name);
@@ -34,6 +34,19 @@ static void lower(double *to, double limit)
 {
     if (*to == 0.0 || limit < *to)
         *to = limit;
+}
+
+/* Bytes of files that the cgroup counts as used: the kernel frees them when memory runs out. */
+static double file_cache(const char *directory)
+{
+    static const char *const name[][2] = {{"\ntotal_inactive_file ", "\ntotal_active_file "},
+                                          {"\ninactive_file ", "\nactive_file "}};
+    double inactive, active;
+    for (int i = 0; i < 2; i++)
+        if (read_word(directory, "memory.stat", name[i][0], 0, &inactive) &&
+            read_word(directory, "memory.stat", name[i][1], 0, &active))
+            return inactive + active;
+    return 0.0;
 }
 
 /* Reads the limits in one directory. The versions differ only in the file names. */
@@ -56,7 +69,8 @@ static void read_limits(const char *directory, yk_limits *out)
             continue;
         lower(&out->memory, bytes);
         if (read_number(directory, memory[i][1], &used))
-            out->memory_left = fmin(out->memory_left, fmax(bytes - used, 0.0));
+            out->memory_left =
+                fmin(out->memory_left, fmax(bytes - fmax(used - file_cache(directory), 0.0), 0.0));
     }
 }
 

@@ -13,10 +13,11 @@
  *     0::/user/run            version 2    SYS/fs/cgroup/user/run/cpu.max            "150000 100000" or "max 100000"
  *                                          SYS/fs/cgroup/user/run/memory.max         bytes or "max"
  *                                          SYS/fs/cgroup/user/run/memory.current     bytes
+ *                                          SYS/fs/cgroup/user/run/memory.stat        "inactive_file 4096", among other lines
  *                                          SYS/fs/cgroup/user/run/memory.events      "oom_kill 2", among other lines
  *                                          SYS/fs/cgroup/user/run/cpu.stat           "throttled_usec 1200", among other lines
  *     4:memory:/user/run      version 1    SYS/fs/cgroup/memory/user/run/memory.limit_in_bytes, memory.usage_in_bytes,
- *                                          memory.oom_control
+ *                                          memory.stat ("total_inactive_file"), memory.oom_control
  *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us,
  *                                          cpu.stat ("throttled_time", ns)
  *
@@ -30,9 +31,10 @@
 #include <stdint.h>
 
 typedef struct {
-    double cores;       /* CPU seconds per second; 0: no limit */
-    double memory;      /* bytes; 0: no limit */
-    double memory_left; /* bytes that can still be allocated; HUGE_VAL: no limit */
+    double cores;  /* CPU seconds per second; 0: no limit */
+    double memory; /* bytes; 0: no limit */
+    double
+        memory_left; /* bytes that can still be allocated, also instead of cached files; HUGE_VAL: no limit */
     /* Processes that the kernel has killed since the cgroup was created, because it reached its memory limit. */
     uint64_t oom_kills;
     double throttled; /* seconds so far in which the limit kept threads from running, summed over cores */

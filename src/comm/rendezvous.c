@@ -178,11 +178,12 @@ static yk_status check_no_engine(void)
 {
     int size = 0;
     const yk_status st = number("WORLD_SIZE", 1 << 16, &size);
-    return st || size < 2 ? st
-                          : yk_fail(YK_EUSAGE,
-                                    "WORLD_SIZE=%d, but RANK (in a Kubernetes Job: JOB_COMPLETION_INDEX) is "
-                                    "not set: set both for each process of the job, or neither",
-                                    size);
+    if (st || size < 2)
+        return st;
+    return yk_fail(YK_EUSAGE,
+                   "WORLD_SIZE=%d, but RANK (in a Kubernetes Job: JOB_COMPLETION_INDEX) is not set: set both "
+                   "for each process of the job, or neither",
+                   size);
 }
 
 yk_status yk_rendezvous_read(yk_rendezvous *out)
