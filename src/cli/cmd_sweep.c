@@ -101,7 +101,9 @@ static const char *left_text(const sweep *s, size_t first, double spent, char ou
         double one = took(&s->plan.run[i]) > 0.0 ? 0.0 : expected(&s->plan, s->plan.run[i].point);
         left += i == first ? fmax(one - spent, 0.0) : one;
     }
-    snprintf(out, 64, left > 0.0 ? ", about %s left" : "", clock_text(left, text));
+    if (left <= 0.0)
+        return "";
+    snprintf(out, 64, ", about %s left", clock_text(left, text));
     return out;
 }
 
