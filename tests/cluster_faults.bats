@@ -212,7 +212,6 @@ examples_of() { # RANK
         expect 1 "rank 2"
         no_process_is_left
         # unless rank 0 wrote the summary first, the launcher did, which knows neither value
-        [ "$(grep -c '"cpu_seconds": null' run/summary.json)" = "$(grep -c '"lost_workers": null' run/summary.json)" ]
         rm -rf run
     done
 }
@@ -261,6 +260,7 @@ examples_of() { # RANK
     signal_rank KILL 0
     finish 12
     expect 1
+    grep -q '"lost_workers": null' run/summary.json # only rank 0 knows it
 }
 
 @test "the launcher reports results that cannot be written" {
