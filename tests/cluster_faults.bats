@@ -211,7 +211,6 @@ examples_of() { # RANK
         finish 10
         expect 1 "rank 2"
         no_process_is_left
-        # unless rank 0 wrote the summary first, the launcher did, which knows neither value
         rm -rf run
     done
 }
