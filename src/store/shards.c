@@ -79,6 +79,7 @@ static void free_channel(const yk_shards *s, yk__channel *c)
         yk_merger_fini(&c->keys[i]);
     for (int k = 0; c->united && k < s->plan->owners; k++)
         yk_merger_fini(&c->united[k]);
+    free(c->used);
     free(c->squares);
     free(c->used_at);
     for (int g = 0; g < YK_MAX_GROUPS; g++)

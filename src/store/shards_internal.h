@@ -81,9 +81,10 @@ typedef struct {
     yk_merger *united;           /* [servers] with several threads: the keys of all parts, by their owner */
     /* instead of `keys`, if `open` has some batches of a chunk; by index in the chunk: */
     const yk_chunk *chunk;
-    float *squares;    /* sums of squared values; 0: not in these batches */
-    uint32_t *used_at; /* the index among the keys of these batches */
-    size_t squares_cap, used_cap;
+    unsigned char *used; /* 1: a key of these batches */
+    float *squares;      /* sums of squared values; 0 for the other keys */
+    uint32_t *used_at;   /* the index among the keys of these batches; not set for the others */
+    size_t used_cap, squares_cap, used_at_cap;
     yk_mutex lock;    /* of `open` */
     yk__queue *queue; /* [servers] */
 
@@ -96,6 +97,7 @@ typedef struct {
     bool sends;    /* `totals`: there are examples, or servers expect it in this round */
     bool asks;     /* push() also requests the parameters of the next batches */
     bool complete; /* the keys of the next step are known: a thread without a batch does nothing in it */
+    double idle_seconds; /* it has waited for examples for so long */
     yk_step_result result;
     float *sum[YK_MAX_GROUPS]; /* gradients of several threads: [keys][width], or dense: [floats] */
     size_t cap[YK_MAX_GROUPS];

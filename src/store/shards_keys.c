@@ -3,7 +3,6 @@
  * parts are merged, those of each server separately. */
 #include "store/shards_internal.h"
 
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,19 +43,37 @@ static yk_status add_batch(yk__part *p, const yk_batch *b)
     return YK_OK;
 }
 
-/* Some batches of a chunk: counts its keys in c->squares. */
-static yk_status begin_part(yk__channel *c, const yk_chunk *chunk, size_t examples)
+/* Some batches of a chunk. */
+static yk_status begin_part(yk__channel *c, const yk_chunk *chunk)
 {
-    if (c->chunk != chunk) {
-        if (YK_RESERVE(c->squares, c->squares_cap, chunk->nkeys, "the keys of a batch") ||
-            YK_RESERVE(c->used_at, c->used_cap, chunk->nkeys, "the keys of a batch"))
-            return YK_ESYSTEM;
-        memset(c->squares, 0, chunk->nkeys * sizeof *c->squares);
-        c->chunk = chunk;
+    const size_t n = chunk->nkeys + 8, before = c->used_cap;
+    if (YK_RESERVE(c->squares, c->squares_cap, n, "the keys of a batch") ||
+        YK_RESERVE(c->used_at, c->used_at_cap, n, "the keys of a batch") ||
+        YK_RESERVE(c->used, c->used_cap, n, "the keys of a batch"))
+        return YK_ESYSTEM;
+    if (c->used_cap > before) {
+        memset(c->used, 0, c->used_cap);
+        memset(c->squares, 0, c->squares_cap * sizeof *c->squares);
     }
-    if (chunk->bias != UINT32_MAX)
-        c->squares[chunk->bias] += (float)examples;
+    c->chunk = chunk;
     return YK_OK;
+}
+
+/* The keys of a row, and the bias. */
+static void use_keys(yk__channel *c, const yk_rows *w, size_t row)
+{
+    const uint32_t *restrict index = w->index, bias = c->chunk->bias;
+    unsigned char *restrict used = c->used;
+    float *restrict squares = c->squares;
+    for (uint64_t e = w->start[row]; e < w->start[row + 1]; e++) {
+        const float x = yk_rows_value(w, e);
+        used[index[e]] = 1;
+        squares[index[e]] += x * x;
+    }
+    if (bias != UINT32_MAX) {
+        used[bias] = 1;
+        squares[bias] += 1.0f;
+    }
 }
 
 /* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
@@ -66,7 +83,7 @@ static yk_status add_sparse(yk_shards *s, yk__channel *c, yk__part *p, yk_merger
     yk_rows *w = &p->copied;
     size_t row = w->n;
     yk_status st = yk_rows_append_picked(w, b->rows, b->pick, b->n);
-    if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(c, chunk, b->n) : yk_merger_grow(m, 1)))
+    if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(c, chunk) : yk_merger_grow(m, 1)))
         return st;
     if (!chunk && s->config.bias_key != UINT32_MAX) {
         uint32_t bias;
@@ -76,15 +93,17 @@ static yk_status add_sparse(yk_shards *s, yk__channel *c, yk__part *p, yk_merger
     for (; row < w->n; row++) {
         const uint64_t begin = w->start[row], end = w->start[row + 1];
         p->pick[row] = (uint32_t)row;
+        if (chunk) {
+            use_keys(c, w, row);
+            continue;
+        }
         /* most keys are in several rows: a table for all entries would not fit into a cache */
-        if (!chunk && (st = yk_merger_grow(m, end - begin)))
+        if ((st = yk_merger_grow(m, end - begin)))
             return st;
-        if (!chunk)
-            yk_merger_slots(m, w->index + begin, end - begin, w->index + begin);
-        float *squares = chunk ? c->squares : m->value;
+        yk_merger_slots(m, w->index + begin, end - begin, w->index + begin);
         for (uint64_t e = begin; e < end; e++) {
             const float x = yk_rows_value(w, e);
-            squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
+            m->value[w->index[e]] += x * x;
         }
     }
     return YK_OK;
@@ -150,21 +169,28 @@ yk_batch yk__shards_batch(const yk__channel *c, int thread, size_t i)
 static yk_status keys_of_part(yk_shards *s, yk__channel *c, yk_chunk *found)
 {
     const yk_chunk *chunk = c->chunk;
-    const size_t servers = (size_t)s->owners[0].n;
+    const uint32_t servers = (uint32_t)s->owners[0].n;
     if (yk__chunk_reserve(found, chunk->nkeys, s->owners[0].n))
         return YK_ESYSTEM;
-    uint32_t n = 0;
-    for (size_t k = 0; k < servers; k++) {
-        found->begin[k] = n;
-        for (uint32_t i = chunk->begin[k]; i < chunk->begin[k + 1]; i++) {
+    uint32_t n = 0, k = 0;
+    for (uint32_t eight = 0; eight < chunk->nkeys; eight += 8) {
+        uint64_t used; /* one bit per key */
+        memcpy(&used, c->used + eight, sizeof used);
+        memset(c->used + eight, 0, sizeof used);
+        for (; used; used &= used - 1, n++) {
+            const uint32_t i = eight + (uint32_t)__builtin_ctzll(used) / 8;
+            while (i >= chunk->begin[k + 1])
+                found->begin[++k] = n;
             c->used_at[i] = n;
             found->row[n] = chunk->row[i];
             found->squares[n] = c->squares[i];
             found->squares_sum += (double)c->squares[i];
-            n += c->squares[i] > 0.0f;
+            c->squares[i] = 0.0f;
         }
     }
-    found->begin[servers] = found->nkeys = n;
+    while (k < servers)
+        found->begin[++k] = n;
+    found->nkeys = n;
     found->bias = chunk->bias == UINT32_MAX ? UINT32_MAX : c->used_at[chunk->bias];
     c->chunk = NULL;
     return YK_OK;

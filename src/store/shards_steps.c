@@ -1,6 +1,7 @@
 #include "store/shards_internal.h"
 
 #include "base/wait.h"
+#include <math.h>
 #include <string.h>
 
 /* Whether gradients of this group are applied when they arrive, not with the sum of a round. */
@@ -224,9 +225,16 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return c->sends ? yk__shards_push_part(s, c, me - c->first, yk__threads_of(c)) : YK_OK;
 }
 
-/* Between two requests for examples, while other workers may still return some. There is no limit on how long that takes: a stream may last
- * for hours. But each request has a deadline (yk__shards_wait()), and server 0 declares workers lost. */
-static const double retry_seconds = 0.02;
+/* Between two requests for examples, while other workers may still return some: short at first, then a fifth of the wait so far. There
+ * is no limit on how long that takes: a stream may last for hours. But each request has a deadline (yk__shards_wait()), and server 0
+ * declares workers lost. */
+static void pause_before_retry(yk__channel *c)
+{
+    static const double shortest = 2e-4, longest = 0.02; /* seconds */
+    const double pause = fmin(fmax(0.2 * c->idle_seconds, shortest), longest);
+    yk_sleep(pause);
+    c->idle_seconds += pause;
+}
 
 yk_status yk__shards_end_step(yk_shards *s, yk__channel *c)
 {
@@ -249,8 +257,10 @@ yk_status yk__shards_end_step(yk_shards *s, yk__channel *c)
             !leaves && (atomic_load(&s->thread[i].pending) || s->thread[i].lease.flags & YK__RETRY_LATER);
     if (!out->examples && !rounds)
         *out = (yk_step_result){.pending = has || later, .over = !has && !later};
-    if (out->pending && !has)
-        yk_sleep(retry_seconds);
+    if (!out->pending || has)
+        c->idle_seconds = 0.0;
+    else if (!stop)
+        pause_before_retry(c);
     out->action = stop ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
     out->over |= stop || leaves;
     out->pending &= !out->over;
