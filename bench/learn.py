@@ -11,10 +11,12 @@ worse there is worse, one that is ok must be measured with 16 cores.
 
 Loss: the worst of two runs without evaluations before the end, because these merge copies. Time to loss: seconds of training until
 the first evaluation, every 0.1 epoch, at or below 1.01 times one worker's loss after N epochs, within 4 N epochs; median of three
-runs, or one run if the cell has no limit for it. A run that takes longer than 10 s is not repeated.
+runs, or one run if the cell has no limit for it. A run that takes longer than 10 s is not repeated. The workers of one process wait
+during an evaluation, which is not training; several processes train on, with fewer cores. So their time is that of a second run,
+which is evaluated only at the step at which the first one reached the loss.
 
-Needs a yoke (--yoke), Python 3 and, for jobs of several processes, Open MPI. MNIST is in $YK_DATA/mnist (else generated digits are
-used), Fashion-MNIST in $YK_DATA/fashion-mnist or where Debian's dataset-fashion-mnist has it.
+Needs a yoke (--yoke) and Python 3. MNIST is in $YK_DATA/mnist (else generated digits are used), Fashion-MNIST in
+$YK_DATA/fashion-mnist or where Debian's dataset-fashion-mnist has it.
 """
 import argparse
 import json
@@ -149,12 +151,14 @@ class Run:
     def loss(self):
         return self.summary["test_loss"] if self.summary else math.inf
 
+    def step_of(self, target):
+        """The step of the first evaluation at or below `target`; None: never."""
+        return next((step for step, loss in self.evaluations if loss <= target), None) if self.summary else None
+
     def seconds_to(self, target, step_examples):
         """Seconds of training until the first evaluation at or below `target`; infinite: never."""
-        steps = [step for step, loss in self.evaluations if loss <= target]
-        if not steps or not self.summary:
-            return math.inf
-        return self.summary["train_seconds"] * min(1.0, steps[0] * step_examples / self.summary["examples"])
+        step = self.step_of(target)
+        return self.summary["train_seconds"] * min(1.0, step * step_examples / self.summary["examples"]) if step else math.inf
 
 
 def repeat(times, run):
@@ -219,10 +223,21 @@ class Learn:
         worst = max(run.loss() for run in repeat(self.options.losses, lambda: Run(self, program, plain)))
         if self.options.no_time:
             return worst, math.nan
-        timed = self.command(cell, 4 * cell.epochs, max(1, cell.examples // step // 10), cell.job)
         target, times = CLOSE * one, self.options.times if cell.speed or self.options.rounds else 1
-        runs = repeat(times, lambda: Run(self, program, timed, lambda evaluations: evaluations[-1][1] <= target))
-        return worst, statistics.median(run.seconds_to(target, step) for run in runs)
+
+        def until(loss, every):
+            return Run(self, program, self.command(cell, 4 * cell.epochs, every, cell.job),
+                       lambda evaluations: evaluations[-1][1] <= loss)
+
+        def reach():
+            run = until(target, max(1, cell.examples // step // 10))
+            reached = run.step_of(target)
+            run.seconds = run.seconds_to(target, step)
+            if reached and "--launch" in cell.job:
+                run.seconds = until(math.inf, reached).seconds_to(math.inf, step)
+            return run
+
+        return worst, statistics.median(run.seconds for run in repeat(times, reach))
 
     def joining(self, cell, program):
         """The worst loss after a worker has joined half way, and that of a job that had it from the start."""
