@@ -8,7 +8,7 @@
  *
  * Waking a thread takes fifty microseconds or more, as long as a step of a small model, so spinning pays off. But a process
  * that only yields costs other processes on its cores a third of their time, so after a while it sleeps (docs/experiments-log.md,
- * "Waiting"). A wait is plain data for one thread.
+ * "Messages and jobs"). A wait is plain data for one thread.
  */
 #ifndef YK_BASE_WAIT_H
 #define YK_BASE_WAIT_H
