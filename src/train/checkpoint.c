@@ -311,21 +311,24 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
                              yk_progress_state *progress)
 {
     files f;
-    *progress = (yk_progress_state){0};
+    const char *name;
+    yk_model_shape shape = m->shape;
+    if (progress)
+        *progress = (yk_progress_state){0};
     yk_status st = open_files(path, &f);
+    if (!st && !progress)
+        st = yk__model_info(path, f.model, &name, &shape);
     if (!st)
         st = check_optimizer(path, f.state, store);
     if (!st)
-        st = read_arrays(path, &f, m, m->shape.dim, store, keymap, true);
-    if (!st)
+        st = read_arrays(path, &f, m, shape.dim, store, keymap, progress);
+    if (!st && progress)
         st = read_progress(f.state, progress);
     if (!st)
-        yk_local_restore(store, progress->step);
+        yk_local_restore(store, progress ? progress->step : 0);
     close_files(&f);
     return st;
 }
-
-/* ---- the beginning of another run ---- */
 
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
 {
@@ -345,25 +348,6 @@ yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
     out->step = p.step;
     out->earlier = p.earlier;
     free(p.cursor);
-    close_files(&f);
-    return st;
-}
-
-yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local *store,
-                                   const yk_keymap *keymap)
-{
-    files f;
-    const char *name;
-    yk_model_shape shape;
-    yk_status st = open_files(path, &f);
-    if (!st)
-        st = yk__model_info(path, f.model, &name, &shape);
-    if (!st)
-        st = check_optimizer(path, f.state, store);
-    if (!st)
-        st = read_arrays(path, &f, m, shape.dim, store, keymap, false);
-    if (!st)
-        yk_local_restore(store, 0);
     close_files(&f);
     return st;
 }

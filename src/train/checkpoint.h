@@ -85,11 +85,11 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out);
 /* The checkpoint of the best model of a run; NULL if there is none. Caller frees. */
 yk_status yk_checkpoint_best(const char *run_dir, char **path_out);
 
-/* Fills the arrays of the store, before its first step. The caller frees progress->cursor. */
+/* Fills the arrays of the store, before its first step. The caller frees progress->cursor. progress NULL: another run begins with
+ * the weights and the optimizer's state, only the weights if `path` is a model file. Keyed groups may then have more features than the
+ * checkpoint: the additional ones keep their values. */
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress);
-
-/* ---- starting another run from a checkpoint (--warm-start) */
 
 typedef struct {
     char *model;       /* the value of --model; the caller frees it */
@@ -99,10 +99,5 @@ typedef struct {
 } yk_checkpoint_info;
 
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out);
-
-/* Fills the weights and the optimizer's state of the store; only the weights if `path` is a model file. Keyed groups may have more
- * features than the checkpoint: the additional ones keep their values. */
-yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local *store,
-                                   const yk_keymap *keymap);
 
 #endif

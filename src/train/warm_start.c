@@ -213,7 +213,7 @@ yk_status yk__warm_start_load(const yk__trainer *t, const yk_local_group *group,
     const yk__warm_start *s = &t->start;
     if (!s->path)
         return YK_OK;
-    const yk_status st = yk_checkpoint_warm_start(s->path, t->model, store, t->remap);
+    const yk_status st = yk_checkpoint_load(s->path, t->model, store, t->remap, NULL);
     if (st)
         return yk_fail(st, "--warm-start: %s", yk_error());
     const bool stateless = yk__is_model_file(s->path);
