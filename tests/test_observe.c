@@ -118,10 +118,10 @@ static yk_workspace *work_of(void *context, int worker)
     return ((const run *)context)->work;
 }
 
-static void staleness_of(void *context, int worker, yk_staleness_histogram *out)
+static void staleness_of(void *context, int worker, yk_staleness *out)
 {
     (void)context, (void)worker;
-    *out = (yk_staleness_histogram){.observed = 3, .count = {1, 0, 2}, .mean = 2.0, .max = 3.0};
+    *out = (yk_staleness){.observed = 3, .bucket = {1, 0, 2}, .mean = 2.0, .max = 3.0};
 }
 
 /* Steps of 20 ms, an evaluation at the end. */

@@ -36,6 +36,7 @@
 #define YK_OBSERVE_OBSERVE_H
 
 #include "config/config.h"
+#include "core/observed.h"
 #include "core/plan.h"
 #include "data/check.h"
 #include "model/model.h"
@@ -67,22 +68,6 @@ typedef struct {
     double rate[YK_RATES]; /* learning rates; NaN: no such group, or the same rate as the first */
 } yk_progress_report;
 
-/* The staleness of gradients: updates of other workers between the pull and the push. */
-enum { YK_STALENESS_POWERS = 64 };
-typedef struct {
-    uint64_t observed;                   /* gradients */
-    uint64_t count[YK_STALENESS_POWERS]; /* with a staleness of 0, 1, 2-3, 4-7, ... */
-    double mean, max;
-} yk_staleness_histogram;
-
-/* A worker, as seen by the parameter servers. */
-typedef struct {
-    int peer;
-    bool lost;
-    uint64_t steps, examples;
-    uint64_t came_last; /* steps that waited for all workers, and for it the longest */
-} yk_worker_status;
-
 /* Everything is borrowed and must stay valid until the observer is freed. */
 typedef struct {
     const yk_config *config;
@@ -110,7 +95,7 @@ typedef struct {
     void (*position)(void *context, yk_run_position *out); /* called by yk_observer_progress() */
     yk_workspace *(*work)(void *context, int worker); /* of a worker of this process; called by any thread */
     /* Of one worker of this process; worker 0: of all workers. Called by yk_observer_evaluated(). */
-    void (*staleness)(void *context, int worker, yk_staleness_histogram *out);
+    void (*staleness)(void *context, int worker, yk_staleness *out);
     /* The workers of parameter servers, at most `max`; returns their number. Called by yk_observer_traffic() and
      * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
     int (*worker_status)(void *context, yk_worker_status *out, int max);

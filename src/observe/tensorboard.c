@@ -341,19 +341,19 @@ void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p, bool 
 }
 
 /* TensorBoard defines buckets by their upper limits. */
-static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness_histogram *s)
+static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness *s)
 {
-    double limit[YK_STALENESS_POWERS], count[YK_STALENESS_POWERS], squares = 0.0;
+    double limit[YK_STALENESS_BUCKETS], count[YK_STALENESS_BUCKETS], squares = 0.0;
     size_t n = 0;
     if (!s->observed)
         return YK_OK;
-    for (int b = 0; b < YK_STALENESS_POWERS; b++) {
+    for (int b = 0; b < YK_STALENESS_BUCKETS; b++) {
         const double low = b < 2 ? b : ldexp(1.0, b - 1), high = b < 2 ? b : ldexp(1.0, b) - 1.0;
         if (b > 0 && low > s->max)
             break;
         limit[n] = high;
-        count[n++] = (double)s->count[b];
-        squares += (double)s->count[b] * (low + high) * (low + high) / 4.0;
+        count[n++] = (double)s->bucket[b];
+        squares += (double)s->bucket[b] * (low + high) * (low + high) / 4.0;
     }
     const yk_histogram h = {.max = s->max,
                             .num = (double)s->observed,
@@ -379,7 +379,7 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool
     yk_status st = write_all(b->events[0], e->m.step, &s);
     b->used = true;
     for (int i = 0; !st && !late && i < b->n; i++) {
-        yk_staleness_histogram seen = {0};
+        yk_staleness seen = {0};
         o->c.staleness(o->c.context, i > b->first ? i - b->first : 0, &seen); /* 0: of all workers */
         if (!(st = write_staleness(b->events[i], e->m.step, &seen)))
             st = yk_events_flush(b->events[i]);

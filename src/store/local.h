@@ -19,6 +19,7 @@
 
 #include "base/team.h"
 #include "core/keymap.h"
+#include "core/observed.h"
 #include "core/plan.h"
 #include "optim/optim.h"
 #include "store/store.h"
@@ -70,19 +71,6 @@ enum { YK_SAMPLE = 1024 };
 typedef struct yk_stale_mark {
     float sample[YK_SAMPLE];
 } yk_stale_mark;
-
-enum { YK_STALENESS_BUCKETS = 40 };
-
-typedef struct {
-    uint64_t observed; /* gradients: all if steps are long, a sample if they are short */
-    /* 0, 1, 2-3, 4-7, ...: updates of other workers between pull and push */
-    uint64_t bucket[YK_STALENESS_BUCKETS];
-    double sum, mean, max;
-    uint32_t hot;       /* keys with copies, in the group that has the most; 0: none */
-    double merge_every; /* the lifetime of a copy: mean number of examples of a worker between full merges */
-    double merge_steps; /* the same in steps */
-    uint64_t merges;
-} yk_staleness;
 
 void yk_staleness_add(yk_staleness *s, uint64_t late); /* a gradient, with `late` updates of others */
 

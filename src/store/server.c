@@ -395,13 +395,12 @@ void yk_server_state_of(const yk_server *s, yk_server_state *out)
     }
 }
 
-int yk_server_workers(const yk_server *s, yk_server_worker *out, int max)
+int yk_server_workers(const yk_server *s, yk_worker_status *out, int max)
 {
     const int n = s->nclients < max ? s->nclients : max;
     for (int i = 0; i < n; i++) {
         const yk__client *c = &s->client[i];
-        out[i] = (yk_server_worker){c->peer,     c->joined, is_lost(c),   c->pushes,
-                                    c->examples, c->late,   c->came_last, c->waited};
+        out[i] = (yk_worker_status){c->peer, is_lost(c), c->pushes, c->examples, c->came_last};
     }
     return n;
 }

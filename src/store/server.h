@@ -64,15 +64,6 @@ typedef struct {
     yk_phases *phases;             /* of the serving thread; NULL: not measured */
 } yk_server_config;
 
-/* Statistics of a worker. */
-typedef struct {
-    int peer;
-    bool joined, lost;
-    uint64_t steps, examples, late;
-    uint64_t last; /* rounds in which it was last */
-    double waited; /* seconds that others waited for it in these rounds */
-} yk_server_worker;
-
 typedef struct {
     uint64_t steps, updates; /* global steps; updates since this process started */
     uint64_t late;           /* gradients that were too late for their round, and dropped */
@@ -94,7 +85,7 @@ yk_status yk_server_alive(yk_server *s);
 yk_status yk_server_end(yk_server *s);
 
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
-int yk_server_workers(const yk_server *s, yk_server_worker *out, int max); /* returns how many */
+int yk_server_workers(const yk_server *s, yk_worker_status *out, int max); /* returns how many */
 
 /* From now on, workers with this identity may join, if `comm` is open for them (yk_comm_open), except in synchronous mode. */
 void yk_server_open(yk_server *s, uint64_t identity);

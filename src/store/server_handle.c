@@ -167,7 +167,6 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
         return st;
     const bool late = up->round < s->round; /* the worker gets the current parameters */
     s->state.late += again || late;
-    c->late += again || late;
     if (late && !again) { /* its examples count as used in this epoch */
         yk__count_shares(s, c);
         c->pushes += up->steps;

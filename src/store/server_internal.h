@@ -54,9 +54,8 @@ typedef struct {
     bool active, left, joined; /* neither active nor left: lost */
     double last_message, longest, alive_at, pushed_at;
     double gradient_waited; /* seconds that its last gradient waited for those of others */
-    uint64_t incarnation, messages, pushes, examples, late, came_last;
+    uint64_t incarnation, messages, pushes, examples, came_last;
     uint64_t skipped; /* steps of the others while it was not active: no worker waits for it to catch up */
-    double waited;
     yk__client_thread *thread; /* [threads] */
 
     yk_inbox in; /* its message: header, shares, values, keys */

@@ -183,14 +183,12 @@ static yk_status push_to_round(yk_server *s, yk__client *c, bool again)
     return yk__header_of(c)->examples && !again ? apply_immediately(s, c) : YK_OK;
 }
 
-/* How long gradients have waited for those of others, and the others for the last worker. */
+/* How long gradients have waited for those of others, and for which worker they waited the longest. */
 static void record_straggler(yk_server *s)
 {
     const double now = yk_now();
-    if (s->last && s->before_last > 0.0) {
-        s->last->waited += s->last->pushed_at - s->before_last;
+    if (s->last && s->before_last > 0.0)
         s->last->came_last++;
-    }
     for (yk__client *c = s->client; c < s->client + s->nclients; c++) {
         c->gradient_waited = c->pushed_at > 0.0 ? now - c->pushed_at : c->gradient_waited;
         c->pushed_at = 0.0;

@@ -29,20 +29,16 @@ static yk_workspace *work(void *trainer, int worker)
 }
 
 /* Called during an evaluation, when no worker changes it. */
-static void staleness(void *trainer, int worker, yk_staleness_histogram *out)
+static void staleness(void *trainer, int worker, yk_staleness *out)
 {
     const yk__trainer *t = trainer;
-    yk_staleness seen = {0};
+    yk_server_state s;
     if (t->cluster.server) {
-        yk_server_state s;
         yk_server_state_of(t->cluster.server, &s);
-        seen = s.staleness;
+        *out = s.staleness;
     } else {
-        yk_local_staleness(t->local, worker == 0 ? -1 : worker, &seen);
+        yk_local_staleness(t->local, worker == 0 ? -1 : worker, out);
     }
-    _Static_assert((int)YK_STALENESS_BUCKETS <= (int)YK_STALENESS_POWERS, "all buckets fit");
-    *out = (yk_staleness_histogram){.observed = seen.observed, .mean = seen.mean, .max = seen.max};
-    memcpy(out->count, seen.bucket, sizeof seen.bucket);
 }
 
 static void progress(void *trainer, const yoke_progress *p)
@@ -54,17 +50,7 @@ static void progress(void *trainer, const yoke_progress *p)
 
 static int worker_status(void *trainer, yk_worker_status *out, int max)
 {
-    const yk__trainer *t = trainer;
-    yk_server_worker *w = yk_alloc((size_t)max, sizeof *w, "the status of workers");
-    const int n = w ? yk_server_workers(t->cluster.server, w, max) : 0;
-    for (int i = 0; i < n; i++)
-        out[i] = (yk_worker_status){.peer = w[i].peer,
-                                    .lost = w[i].lost,
-                                    .steps = w[i].steps,
-                                    .examples = w[i].examples,
-                                    .came_last = w[i].last};
-    yk_free(w);
-    return n;
+    return yk_server_workers(((const yk__trainer *)trainer)->cluster.server, out, max);
 }
 
 /* ---- the observer ---- */
