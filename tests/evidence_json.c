@@ -6,21 +6,18 @@ static void list(yk_json *j, const char *name, const yk_process_evidence *w, int
     yk_json_array(j, name);
     for (; n > 0; n--, w++) {
         const yk_phases_sample *p = &w->phases;
-        yk_json_object(j, NULL);
-        YK_JSON_INTS(j, {"rank", w->rank}, {"worker", w->worker}, {"steps", p->steps},
-                     {"examples", p->examples}, {"timed", p->timed}, {"barriers", p->barriers},
-                     {"last", p->last});
-        yk_json_text(j, "host", w->host);
-        YK_JSON_REALS(j, {"seconds", p->seconds}, {"step_mean", p->step_mean},
-                      {"step_deviation", p->step_deviation}, {"busy", w->busy}, {"cpu", w->cpu},
-                      {"stopped", w->stopped}, {"delayed", w->delayed}, {"bytes_per_step", w->bytes_per_step},
-                      {"carried", w->link.carried}, {"sampled", w->link.sampled},
-                      {"highest", w->link.highest});
+        YK_JSON(j, YK_OBJECT(NULL), YK_INT("rank", w->rank), YK_INT("worker", w->worker),
+                YK_INT("steps", p->steps), YK_INT("examples", p->examples), YK_INT("timed", p->timed),
+                YK_INT("barriers", p->barriers), YK_INT("last", p->last), YK_TEXT("host", w->host),
+                YK_REAL("seconds", p->seconds), YK_REAL("step_mean", p->step_mean),
+                YK_REAL("step_deviation", p->step_deviation), YK_REAL("busy", w->busy),
+                YK_REAL("cpu", w->cpu), YK_REAL("stopped", w->stopped), YK_REAL("delayed", w->delayed),
+                YK_REAL("bytes_per_step", w->bytes_per_step), YK_REAL("carried", w->link.carried),
+                YK_REAL("sampled", w->link.sampled), YK_REAL("highest", w->link.highest));
         yk_json_object(j, "phases"); /* seconds */
         for (int k = 0; k < YK_PHASES; k++)
             yk_json_real(j, yk_phase_name((yk_phase)k), p->phase[k]);
-        yk_json_end(j);
-        yk_json_end(j);
+        YK_JSON(j, YK_END, YK_END);
     }
     yk_json_end(j);
 }
@@ -28,21 +25,17 @@ static void list(yk_json *j, const char *name, const yk_process_evidence *w, int
 void evidence_json(yk_json *j, const yk_evidence *e)
 {
     const yk_usage *u = e->usage;
-    yk_json_object(j, NULL);
-    yk_json_bool(j, "waits", e->waits);
-    yk_json_bool(j, "network", e->network);
-    yk_json_bool(j, "streamed", e->streamed);
-    YK_JSON_TEXTS(j, {"do_not_wait", e->do_not_wait}, {"send_less", e->send_less});
-    YK_JSON_INTS(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},
-                 {"threads", e->threads}, {"batch", e->batch}, {"host_threads", e->host_threads},
-                 {"saves", e->saves});
-    YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip});
-    yk_json_object(j, "usage");
-    YK_JSON_REALS(j, {"cores", u->cores}, {"host_cores", u->host_cores}, {"cpu", u->cpu.mean},
-                  {"cpu_host", u->cpu_host.mean}, {"delayed", u->delayed.mean},
-                  {"disk_busy", u->disk_busy.mean}, {"memory_stall", u->memory_stall.mean},
-                  {"major_faults", u->major_faults.mean});
-    yk_json_end(j);
+    YK_JSON(j, YK_OBJECT(NULL), YK_BOOL("waits", e->waits), YK_BOOL("network", e->network),
+            YK_BOOL("streamed", e->streamed), YK_TEXT("do_not_wait", e->do_not_wait),
+            YK_TEXT("send_less", e->send_less), YK_INT("workers", e->workers), YK_INT("ranks", e->ranks),
+            YK_INT("hosts", e->hosts), YK_INT("threads", e->threads), YK_INT("batch", e->batch),
+            YK_INT("host_threads", e->host_threads), YK_INT("saves", e->saves),
+            YK_REAL("seconds", e->seconds), YK_REAL("round_trips", e->round_trips),
+            YK_REAL("round_trip", e->round_trip), YK_OBJECT("usage"), YK_REAL("cores", u->cores),
+            YK_REAL("host_cores", u->host_cores), YK_REAL("cpu", u->cpu.mean),
+            YK_REAL("cpu_host", u->cpu_host.mean), YK_REAL("delayed", u->delayed.mean),
+            YK_REAL("disk_busy", u->disk_busy.mean), YK_REAL("memory_stall", u->memory_stall.mean),
+            YK_REAL("major_faults", u->major_faults.mean), YK_END);
     list(j, "measured", e->measured, e->nmeasured);
     list(j, "servers", e->server, e->nservers);
     yk_json_end(j);

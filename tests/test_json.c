@@ -7,25 +7,13 @@
 
 static void everything(yk_json *j)
 {
-    yk_json_object(j, NULL);
-    yk_json_text(j, "text", "a \"b\" \\ \n\x01 \xc3\xbc");
-    yk_json_text(j, "none", NULL);
-    yk_json_text(j, "not UTF-8", "a\xff");
-    yk_json_real(j, "one", 1.0);
-    yk_json_real(j, "third", 1.0 / 3.0);
-    yk_json_real(j, "large", -1e300);
-    yk_json_real(j, "nan", NAN);
-    yk_json_fixed(j, "fixed", 2.0, 3);
-    yk_json_int(j, "whole", INT64_MIN);
-    yk_json_bool(j, "yes", true);
-    yk_json_array(j, "list");
-    yk_json_object(j, NULL);
-    yk_json_end(j);
-    yk_json_array(j, NULL);
-    yk_json_end(j);
-    yk_json_null(j, NULL);
-    yk_json_end(j);
-    yk_json_end(j);
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("text", "a \"b\" \\ \n\x01 \xc3\xbc"), YK_TEXT("none", NULL),
+            YK_TEXT("not UTF-8", "a\xff"), YK_REAL("one", 1.0), YK_REAL("third", 1.0 / 3.0),
+            YK_REAL("large", -1e300), YK_REAL("nan", NAN), YK_FIXED("fixed", 2.0, 3),
+            YK_INT("whole", INT64_MIN), YK_INT_OR_NULL("unknown", false, 7), YK_INT_OR_NULL("known", true, 7),
+            YK_BOOL("yes", true), YK_IF(false, YK_INT("left out", 1)), YK_IF(true, YK_INT("kept", 1)),
+            YK_ARRAY("list"), YK_OBJECT(NULL), YK_END, YK_ARRAY(NULL), YK_END, YK_RAW(NULL, NULL),
+            YK_RAW(NULL, "[1]"), YK_END, YK_END);
 }
 
 static void compact(void **state)
@@ -37,10 +25,22 @@ static void compact(void **state)
     assert_string_equal(
         text, "{\"text\":\"a \\\"b\\\" \\\\ \\n\\u0001 \xc3\xbc\",\"none\":null,\"not UTF-8\":\"a\\ufffd\","
               "\"one\":1.0,\"third\":0.333333,\"large\":-1e+300,\"nan\":null,\"fixed\":2.000,"
-              "\"whole\":-9223372036854775808,\"yes\":true,\"list\":[{},[],null]}");
+              "\"whole\":-9223372036854775808,\"unknown\":null,\"known\":7,\"yes\":true,\"kept\":1,"
+              "\"list\":[{},[],null,[1]]}");
     json_t *o = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(o);
     json_decref(o);
+    free(text);
+}
+
+static void known_only(void **state)
+{
+    (void)state;
+    yk_json j = {.known_only = true};
+    YK_JSON(&j, YK_OBJECT(NULL), YK_REAL("a", NAN), YK_REAL("b", 0.5), YK_FIXED("c", INFINITY, 1),
+            YK_TEXT("d", NULL), YK_END);
+    char *text = yk_json_take(&j);
+    assert_string_equal(text, "{\"b\":0.5,\"d\":null}");
     free(text);
 }
 
@@ -48,15 +48,8 @@ static void indented(void **state)
 {
     (void)state;
     yk_json j = {.indent = true};
-    yk_json_object(&j, NULL);
-    yk_json_int(&j, "a", 1);
-    yk_json_array(&j, "b");
-    yk_json_object(&j, NULL);
-    yk_json_real(&j, "c", 0.1);
-    yk_json_end(&j);
-    yk_json_int(&j, NULL, 2);
-    yk_json_end(&j);
-    yk_json_end(&j);
+    YK_JSON(&j, YK_OBJECT(NULL), YK_INT("a", 1), YK_ARRAY("b"), YK_OBJECT(NULL), YK_REAL("c", 0.1), YK_END,
+            YK_INT(NULL, 2), YK_END, YK_END);
     char *text = yk_json_take(&j);
     assert_string_equal(text, "{\n \"a\": 1,\n \"b\": [\n  {\n   \"c\": 0.1\n  },\n  2\n ]\n}");
     free(text);
@@ -75,10 +68,7 @@ static void lines(void **state)
     yk_file *f;
     assert_int_equal(yk_file_create_in(NULL, in_directory("lines"), &f), YK_OK);
     for (int i = 0; i < 2; i++) {
-        yk_json_object(&j, NULL);
-        yk_json_int(&j, "i", i);
-        yk_json_text(&j, "t", "</script>&");
-        yk_json_end(&j);
+        YK_JSON(&j, YK_OBJECT(NULL), YK_INT("i", i), YK_TEXT("t", "</script>&"), YK_END);
         assert_int_equal(yk_json_write(&j, f), YK_OK);
     }
     yk_json_fini(&j);
@@ -90,9 +80,7 @@ static void lines(void **state)
     assert_string_equal(text, "{\"i\":0,\"t\":\"</script>&\"}\n{\"i\":1,\"t\":\"</script>&\"}\n");
     free(text);
     j = (yk_json){.between = ",\n"};
-    yk_json_int(&j, NULL, 1);
-    yk_json_array(&j, NULL);
-    yk_json_end(&j);
+    YK_JSON(&j, YK_INT(NULL, 1), YK_ARRAY(NULL), YK_END);
     text = yk_json_take(&j);
     assert_string_equal(text, "1,\n[]");
     free(text);
@@ -100,7 +88,7 @@ static void lines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(compact), cmocka_unit_test(indented),
-                                       cmocka_unit_test(lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(compact), cmocka_unit_test(known_only),
+                                       cmocka_unit_test(indented), cmocka_unit_test(lines)};
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -154,12 +154,12 @@ void yk_json_end(yk_json *j)
 void yk_json_raw(yk_json *j, const char *name, const char *text)
 {
     begin(j, name);
-    add(j, text);
+    add(j, text ? text : "null");
 }
 
 void yk_json_null(yk_json *j, const char *name)
 {
-    yk_json_raw(j, name, "null");
+    yk_json_raw(j, name, NULL);
 }
 
 void yk_json_text(yk_json *j, const char *name, const char *text)
@@ -180,12 +180,14 @@ void yk_json_real(yk_json *j, const char *name, double x)
         if (!strpbrk(number, ".e"))
             strcpy(number + n, ".0");
     }
-    yk_json_raw(j, name, number);
+    if (isfinite(x) || !j->known_only)
+        yk_json_raw(j, name, number);
 }
 
 void yk_json_fixed(yk_json *j, const char *name, double x, int decimals)
 {
-    yk_json_raw(j, name, isfinite(x) ? "" : "null");
+    if (isfinite(x) || !j->known_only)
+        yk_json_raw(j, name, isfinite(x) ? "" : NULL);
     if (isfinite(x))
         yk_text_print(&j->out, "%.*f", decimals, x);
 }
@@ -196,35 +198,25 @@ void yk_json_int(yk_json *j, const char *name, int64_t n)
     yk_text_print(&j->out, "%" PRId64, n);
 }
 
-void yk_json_bool(yk_json *j, const char *name, bool is)
+void yk_json_put(yk_json *j, const yk_json_item *item)
 {
-    yk_json_raw(j, name, is ? "true" : "false");
-}
-
-void yk_json_int_or_null(yk_json *j, const char *name, bool known, int64_t value)
-{
-    if (known)
-        yk_json_int(j, name, value);
-    else
-        yk_json_null(j, name);
-}
-
-void yk__json_texts(yk_json *j, const yk__json_text *v)
-{
-    for (; v->name; v++)
-        yk_json_text(j, v->name, v->value);
-}
-
-void yk__json_reals(yk_json *j, const yk__json_real *v)
-{
-    for (; v->name; v++)
-        yk_json_real(j, v->name, v->value);
-}
-
-void yk__json_ints(yk_json *j, const yk__json_int *v)
-{
-    for (; v->name; v++)
-        yk_json_int(j, v->name, v->value);
+    for (; item->kind; item++)
+        if (item->kind == '{' || item->kind == '[')
+            open(j, item->name, item->kind == '[');
+        else if (item->kind == '}')
+            yk_json_end(j);
+        else if (item->kind == 't')
+            yk_json_text(j, item->name, item->text);
+        else if (item->kind == 'r')
+            yk_json_real(j, item->name, item->real);
+        else if (item->kind == 'f')
+            yk_json_fixed(j, item->name, item->real, item->decimals);
+        else if (item->kind == 'i')
+            yk_json_int(j, item->name, item->whole);
+        else if (item->kind == 'b')
+            yk_json_raw(j, item->name, item->whole ? "true" : "false");
+        else if (item->kind != ' ')
+            yk_json_raw(j, item->name, item->kind == 'j' ? item->text : NULL);
 }
 
 /* ---- the document */

@@ -4,10 +4,7 @@
  *     yk_json j = {.digits = 9};
  *     yk_json_object(&j, NULL); // the document itself has no name
  *     yk_json_text(&j, "model", "lenet5");
- *     yk_json_array(&j, "counts");
- *     yk_json_int(&j, NULL, 7); // array elements have no name either
- *     yk_json_end(&j);
- *     yk_json_real(&j, "loss", NAN);
+ *     YK_JSON(&j, YK_ARRAY("counts"), YK_INT(NULL, 7), YK_END, YK_REAL("loss", NAN)); // array elements have no name either
  *     yk_json_end(&j);
  *     char *text = yk_json_take(&j); // {"model":"lenet5","counts":[7],"loss":null}; the caller frees it
  *
@@ -27,6 +24,7 @@ typedef struct {
     /* options: */
     int digits;          /* significant digits of real numbers; 0: 9 */
     bool indent;         /* one value per line */
+    bool known_only;     /* leaves out numbers that are not finite */
     const char *between; /* separates top-level values; NULL: nothing */
     /* private: */
     yk_text out;
@@ -42,31 +40,38 @@ void yk_json_text(yk_json *j, const char *name, const char *value);
 void yk_json_real(yk_json *j, const char *name, double value);
 void yk_json_fixed(yk_json *j, const char *name, double value, int decimals);
 void yk_json_int(yk_json *j, const char *name, int64_t value);
-void yk_json_bool(yk_json *j, const char *name, bool value);
 void yk_json_null(yk_json *j, const char *name);
-void yk_json_raw(yk_json *j, const char *name, const char *json); /* a value that is JSON already */
-void yk_json_int_or_null(yk_json *j, const char *name, bool known, int64_t value); /* null unless known */
+void yk_json_raw(yk_json *j, const char *name,
+                 const char *json); /* a value that is JSON already; NULL: null */
 
-/* Several at once: YK_JSON_REALS(&j, {"mean", mean}, {"peak", peak}); */
-#define YK_JSON_TEXTS(j, ...) yk__json_texts(j, (const yk__json_text[]){__VA_ARGS__, {NULL, NULL}})
-#define YK_JSON_REALS(j, ...) yk__json_reals(j, (const yk__json_real[]){__VA_ARGS__, {NULL, 0}})
-#define YK_JSON_INTS(j, ...)  yk__json_ints(j, (const yk__json_int[]){__VA_ARGS__, {NULL, 0}})
+/* Several values at once, in their order. */
+#define YK_JSON(j, ...) yk_json_put(j, (const yk_json_item[]){__VA_ARGS__, {0}})
+
+#define YK_OBJECT(name)      ((yk_json_item){'{', name})
+#define YK_ARRAY(name)       ((yk_json_item){'[', name})
+#define YK_END               ((yk_json_item){'}'})
+#define YK_TEXT(name, value) ((yk_json_item){'t', name, {.text = (value)}})
+#define YK_REAL(name, value) ((yk_json_item){'r', name, {.real = (value)}})
+#define YK_INT(name, value)  ((yk_json_item){'i', name, {.whole = (int64_t)(value)}})
+#define YK_INT_OR_NULL(name, known, value)                                                                   \
+    ((yk_json_item){(known) ? 'i' : 'n', name, {.whole = (int64_t)(value)}})
+#define YK_RAW(name, json)              ((yk_json_item){'j', name, {.text = (json)}})
+#define YK_BOOL(name, value)            ((yk_json_item){'b', name, {.whole = (value)}})
+#define YK_FIXED(name, value, decimals) ((yk_json_item){'f', name, {.real = (value)}, decimals})
+#define YK_IF(condition, item)          ((condition) ? (item) : (yk_json_item){' '}) /* else nothing */
 
 typedef struct {
-    const char *name, *value;
-} yk__json_text;
-typedef struct {
+    char kind; /* of the macros above; 0: the end */
     const char *name;
-    double value;
-} yk__json_real;
-typedef struct {
-    const char *name;
-    int64_t value;
-} yk__json_int;
+    union {
+        const char *text;
+        double real;
+        int64_t whole;
+    };
+    int decimals;
+} yk_json_item;
 
-void yk__json_texts(yk_json *j, const yk__json_text *v);
-void yk__json_reals(yk_json *j, const yk__json_real *v);
-void yk__json_ints(yk_json *j, const yk__json_int *v);
+void yk_json_put(yk_json *j, const yk_json_item *item);
 
 char *yk_json_take(yk_json *j); /* NULL: out of memory */
 

@@ -132,13 +132,12 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
     uint64_t bad = atomic_load(&s->bad);
     if (a->json) {
         yk_json j = {0};
-        yk_json_object(&j, NULL);
-        YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YOKE_TEST_SPLIT ? "test" : "train"},
-                      {"out", a->out}, {"format", a->format});
-        YK_JSON_INTS(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
-                     {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
-        YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
-        yk_json_end(&j);
+        YK_JSON(&j, YK_OBJECT(NULL), YK_TEXT("data", a->spec),
+                YK_TEXT("split", a->split == YOKE_TEST_SPLIT ? "test" : "train"), YK_TEXT("out", a->out),
+                YK_TEXT("format", a->format), YK_INT("examples", e->examples), YK_INT("entries", e->entries),
+                YK_INT("columns", e->dim), YK_INT("classes", e->classes), YK_INT("bytes", e->bytes),
+                YK_INT("bad_records", bad), YK_REAL("seconds", seconds), YK_REAL("bytes_per_second", rate),
+                YK_END);
         return yk_cli_print_json(&j);
     }
     char size[24];

@@ -272,13 +272,11 @@ static yk_status print_json(const inspection *i)
     const bool known = text && yk_digits(text, INT64_MAX, &step);
     char *schema = i->model->schema ? yk_schema_write(i->model->schema) : NULL;
     char *summary = i->summary ? json_dumps(i->summary, JSON_COMPACT) : NULL;
-    yk_json_object(j, NULL);
-    YK_JSON_TEXTS(j, {"model", i->model->name}, {"list", m->list}, {"file", i->file},
-                  {"yoke", yk_safetensors_meta(i->metadata, "yoke")});
-    yk_json_int_or_null(j, "step", known, (int64_t)step);
-    YK_JSON_INTS(j, {"parameters", (int64_t)parameters_of(m)}, {"features", (int64_t)m->shape.dim},
-                 {"outputs", (int64_t)m->outputs}, {"nonzero_weights", (int64_t)i->weights.nonzero});
-    yk_json_int_or_null(j, "rows", i->data, (int64_t)i->weights.rows);
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("model", i->model->name), YK_TEXT("list", m->list),
+            YK_TEXT("file", i->file), YK_TEXT("yoke", yk_safetensors_meta(i->metadata, "yoke")),
+            YK_INT_OR_NULL("step", known, step), YK_INT("parameters", (int64_t)parameters_of(m)),
+            YK_INT("features", m->shape.dim), YK_INT("outputs", m->outputs),
+            YK_INT("nonzero_weights", i->weights.nonzero), YK_INT_OR_NULL("rows", i->data, i->weights.rows));
     yk_json_raw(j, "schema", schema ? schema : "null");
     yk_json_raw(j, "training", summary ? summary : "null");
     yk_json_array(j, "bias");

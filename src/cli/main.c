@@ -110,10 +110,8 @@ void yk_failure_print(const char *error, int code)
     char *text = NULL;
     if (!expected)
         return;
-    yk_json_object(&j, NULL);
-    YK_JSON_TEXTS(&j, {"state", code ? "failed" : "stopped"}, {"error", error});
-    yk_json_int(&j, "exit_code", code);
-    yk_json_end(&j);
+    YK_JSON(&j, YK_OBJECT(NULL), YK_TEXT("state", code ? "failed" : "stopped"), YK_TEXT("error", error),
+            YK_INT("exit_code", code), YK_END);
     if ((text = yk_json_take(&j)))
         yk_json_result_print(text);
     free(text);

@@ -283,7 +283,7 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
 /* 0, unknown, becomes null. */
 static void known(yk_json *j, const char *name, uint64_t n)
 {
-    yk_json_int_or_null(j, name, n > 0, (int64_t)n);
+    YK_JSON(j, YK_INT_OR_NULL(name, n > 0, n));
 }
 
 static void record(yk_json *j, const yk_inspection *i, size_t r)
@@ -295,7 +295,7 @@ static void record(yk_json *j, const yk_inspection *i, size_t r)
     if (rows->target)
         yk_json_real(j, "label", (double)rows->target[r]);
     else
-        yk_json_int_or_null(j, "label", i->classes > 0, rows->label[r]);
+        YK_JSON(j, YK_INT_OR_NULL("label", i->classes > 0, rows->label[r]));
     yk_json_array(j, "value");
     for (size_t e = at; e < at + n; e++)
         if (rows->kind == YK_ROWS_U8)
@@ -321,67 +321,50 @@ static void spread(yk_json *j, const char *name, const yk_distribution *s)
 {
     yk_bar bar[BARS];
     size_t n = yk_distribution_bars(s, BARS, bar);
-    yk_json_object(j, name);
-    YK_JSON_REALS(j, {"least", s->min}, {"mean", s->sum / (double)s->n},
-                  {"median", yk_distribution_quantile(s, 0.5)}, {"p99", yk_distribution_quantile(s, 0.99)},
-                  {"most", s->max});
-    yk_json_array(j, "bars");
+    YK_JSON(j, YK_OBJECT(name), YK_REAL("least", s->min), YK_REAL("mean", s->sum / (double)s->n),
+            YK_REAL("median", yk_distribution_quantile(s, 0.5)),
+            YK_REAL("p99", yk_distribution_quantile(s, 0.99)), YK_REAL("most", s->max), YK_ARRAY("bars"));
     for (size_t b = 0; b < n; b++) {
-        yk_json_object(j, NULL);
-        YK_JSON_REALS(j, {"from", bar[b].from}, {"to", bar[b].to});
-        yk_json_int(j, "examples", (int64_t)bar[b].n);
-        yk_json_end(j);
+        YK_JSON(j, YK_OBJECT(NULL), YK_REAL("from", bar[b].from), YK_REAL("to", bar[b].to),
+                YK_INT("examples", bar[b].n), YK_END);
     }
-    yk_json_end(j);
-    yk_json_end(j);
+    YK_JSON(j, YK_END, YK_END);
 }
 
 static void features(yk_json *j, const yk_inspection *i)
 {
-    yk_json_object(j, "features");
-    yk_json_int(j, "distinct", (int64_t)i->ranking.distinct);
-    yk_json_int_or_null(j, "index_least", i->entries > 0, i->index_min);
-    yk_json_int_or_null(j, "index_most", i->entries > 0, i->index_max);
-    yk_json_array(j, "most_frequent");
+    YK_JSON(j, YK_OBJECT("features"), YK_INT("distinct", i->ranking.distinct),
+            YK_INT_OR_NULL("index_least", i->entries > 0, i->index_min),
+            YK_INT_OR_NULL("index_most", i->entries > 0, i->index_max), YK_ARRAY("most_frequent"));
     for (size_t n = 0; n < i->ranking.nleaders; n++) {
-        yk_json_object(j, NULL);
-        YK_JSON_INTS(j, {"index", i->ranking.leader[n].key}, {"count", i->ranking.leader[n].count});
-        yk_json_end(j);
+        YK_JSON(j, YK_OBJECT(NULL), YK_INT("index", i->ranking.leader[n].key),
+                YK_INT("count", i->ranking.leader[n].count), YK_END);
     }
-    yk_json_end(j);
-    yk_json_array(j, "power_law");
+    YK_JSON(j, YK_END, YK_ARRAY("power_law"));
     for (size_t c = 0; c < YK_INSPECT_CUTS; c++) {
-        yk_json_object(j, NULL);
-        yk_json_int(j, "features", (int64_t)yk_inspect_cut[c]);
-        yk_json_real(j, "share", share(i->ranking.sum[c], i->entries));
-        yk_json_end(j);
+        YK_JSON(j, YK_OBJECT(NULL), YK_INT("features", yk_inspect_cut[c]),
+                YK_REAL("share", share(i->ranking.sum[c], i->entries)), YK_END);
     }
-    yk_json_end(j);
-    yk_json_int(j, "empty_examples", (int64_t)i->empty);
-    yk_json_end(j);
+    YK_JSON(j, YK_END, YK_INT("empty_examples", i->empty), YK_END);
 }
 
 static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
 {
     static const char *const kind[] = {"u8", "f32", "sparse"};
-    YK_JSON_TEXTS(j, {"data", spec}, {"split", i->split == YK_SPLIT_TEST ? "test" : "train"},
-                  {"format", i->source->ops->name}, {"kind", kind[i->source->kind]});
+    YK_JSON(j, YK_TEXT("data", spec), YK_TEXT("split", i->split == YK_SPLIT_TEST ? "test" : "train"),
+            YK_TEXT("format", i->source->ops->name), YK_TEXT("kind", kind[i->source->kind]));
     known(j, "files", i->source->files.n);
     known(j, "bytes", i->source->files.bytes);
-    yk_json_bool(j, "has_test", i->source->has_test);
-    yk_json_bool(j, "has_probabilities", i->has_truth);
-    yk_json_bool(j, "checksums_verified", i->verified);
-    YK_JSON_INTS(j, {"examples", i->examples}, {"bad_records", i->bad}, {"classes", i->classes});
-    yk_json_array(j, "class_counts");
+    YK_JSON(j, YK_BOOL("has_test", i->source->has_test), YK_BOOL("has_probabilities", i->has_truth),
+            YK_BOOL("checksums_verified", i->verified), YK_INT("examples", i->examples),
+            YK_INT("bad_records", i->bad), YK_INT("classes", i->classes), YK_ARRAY("class_counts"));
     for (size_t c = 0; c < i->classes; c++)
         yk_json_int(j, NULL, (int64_t)i->class_count[c]);
-    yk_json_end(j);
-    yk_json_int_or_null(j, "majority_class", i->classes > 0, (int64_t)i->majority);
-    yk_json_real(j, "majority_share",
-                 i->classes ? share(i->class_count[i->majority], i->examples) : (double)NAN);
-    yk_json_object(j, "labels");
-    YK_JSON_REALS(j, {"least", i->label_min}, {"most", i->label_max}, {"mean", i->label_mean});
-    yk_json_end(j);
+    YK_JSON(
+        j, YK_END, YK_INT_OR_NULL("majority_class", i->classes > 0, i->majority),
+        YK_REAL("majority_share", i->classes ? share(i->class_count[i->majority], i->examples) : (double)NAN),
+        YK_OBJECT("labels"), YK_REAL("least", i->label_min), YK_REAL("most", i->label_max),
+        YK_REAL("mean", i->label_mean), YK_END);
 }
 
 yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
@@ -396,36 +379,28 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
     known(j, "height", i->source->height);
     known(j, "width", i->source->width);
     known(j, "channels", i->source->channels);
-    yk_json_int(j, "entries", (int64_t)i->entries);
-    yk_json_object(j, "values");
-    YK_JSON_REALS(j, {"least", i->min}, {"most", i->max}, {"mean", i->mean}, {"deviation", i->deviation});
-    yk_json_int(j, "zeros", (int64_t)i->zeros);
-    yk_json_bool(j, "all_ones", i->ones);
-    yk_json_end(j);
+    YK_JSON(j, YK_INT("entries", i->entries), YK_OBJECT("values"), YK_REAL("least", i->min),
+            YK_REAL("most", i->max), YK_REAL("mean", i->mean), YK_REAL("deviation", i->deviation),
+            YK_INT("zeros", i->zeros), YK_BOOL("all_ones", i->ones), YK_END);
     if (sparse)
         features(j, i);
     else
         yk_json_null(j, "features");
     spread(j, sparse ? "entries_per_example" : "mean_per_example", &i->histogram);
-    yk_json_real(j, "seconds", i->seconds);
-    yk_json_array(j, "table");
+    YK_JSON(j, YK_REAL("seconds", i->seconds), YK_ARRAY("table"));
     for (size_t k = 0; k < i->ntable; k++) {
         const yk_inspected_column *c = &i->table[k];
-        yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"name", name_of(i->source->schema, k, number)},
-                      {"role", yk_column_role_name[i->source->schema->column[k].role]}, {"type", c->type});
-        YK_JSON_INTS(j, {"missing", (int64_t)c->missing}, {"distinct", (int64_t)c->seen.n});
-        yk_json_array(j, "values");
+        YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("name", name_of(i->source->schema, k, number)),
+                YK_TEXT("role", yk_column_role_name[i->source->schema->column[k].role]),
+                YK_TEXT("type", c->type), YK_INT("missing", c->missing), YK_INT("distinct", c->seen.n),
+                YK_ARRAY("values"));
         for (size_t e = 0; e < YK_INSPECT_EXAMPLES && c->example[e]; e++)
             yk_json_text(j, NULL, c->example[e]);
-        yk_json_end(j);
-        yk_json_end(j);
+        YK_JSON(j, YK_END, YK_END);
     }
-    yk_json_end(j);
-    yk_json_array(j, "first");
+    YK_JSON(j, YK_END, YK_ARRAY("first"));
     for (size_t r = 0; r < i->first.n; r++)
         record(j, i, r);
-    yk_json_end(j);
-    yk_json_end(j);
+    YK_JSON(j, YK_END, YK_END);
     return yk_cli_print_json(j);
 }

@@ -208,9 +208,7 @@ static void put_text(yk_json *j, const char *name, const char *text)
         const char two[] = {(char)(0xc0 | *p >> 6), (char)(0x80 | (*p & 0x3f))};
         yk_text_put(&t, *p < 0x80 ? (const char *)p : two, *p < 0x80 ? 1 : 2);
     }
-    yk_json_object(j, name);
-    yk_json_text(j, "latin1", t.s);
-    yk_json_end(j);
+    YK_JSON(j, YK_OBJECT(name), YK_TEXT("latin1", t.s), YK_END);
     yk_text_fini(&t);
 }
 
@@ -225,29 +223,26 @@ static void put_names(yk_json *j, const char *name, const yk__names *names)
 char *yk_schema_write(const yk_schema *s)
 {
     yk_json all = {.digits = 17}, *j = &all;
-    yk_json_object(j, NULL);
-    yk_json_int(j, "version", YK_SCHEMA_VERSION);
-    yk_json_text(j, "format", s->format);
+    YK_JSON(j, YK_OBJECT(NULL), YK_INT("version", YK_SCHEMA_VERSION), YK_TEXT("format", s->format));
     if (s->ncolumns) {
-        yk_json_bool(j, "header", s->header);
-        YK_JSON_TEXTS(j, {"encode", yk_encoding_name[s->encode]}, {"scale", yk_scale_name[s->scale]});
-        yk_json_int(j, "features", (int64_t)s->features);
+        YK_JSON(j, YK_BOOL("header", s->header), YK_TEXT("encode", yk_encoding_name[s->encode]),
+                YK_TEXT("scale", yk_scale_name[s->scale]), YK_INT("features", s->features));
         put_names(j, "missing", &s->missing);
     }
     if (s->classes.n)
         put_names(j, "classes", &s->classes);
     else
-        yk_json_int_or_null(j, "classes", s->nclasses, s->nclasses);
+        YK_JSON(j, YK_INT_OR_NULL("classes", s->nclasses, s->nclasses));
     yk_json_array(j, "columns");
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk_schema_column *c = &s->column[i];
         yk_json_object(j, NULL);
         put_text(j, "name", c->name);
-        YK_JSON_TEXTS(j, {"role", yk_column_role_name[c->role]}, {"type", c->type});
+        YK_JSON(j, YK_TEXT("role", yk_column_role_name[c->role]), YK_TEXT("type", c->type));
         if (yk_is_feature(c))
-            YK_JSON_INTS(j, {"index", c->index}, {"field", c->field});
+            YK_JSON(j, YK_INT("index", c->index), YK_INT("field", c->field));
         if (c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD)
-            YK_JSON_REALS(j, {"mean", c->mean}, {"deviation", c->deviation});
+            YK_JSON(j, YK_REAL("mean", c->mean), YK_REAL("deviation", c->deviation));
         if (c->role == YK_COLUMN_CATEGORICAL && s->encode != YK_ENCODE_HASH)
             put_names(j, "values", &c->values);
         yk_json_end(j);
@@ -256,11 +251,9 @@ char *yk_schema_write(const yk_schema *s)
     if (s->options)
         yk_json_text(j, "options", s->options);
     if (s->height) {
-        yk_json_object(j, "image");
-        YK_JSON_INTS(j, {"channels", (int64_t)s->channels}, {"height", (int64_t)s->height},
-                     {"width", (int64_t)s->width});
-        yk_json_end(j);
-        YK_JSON_TEXTS(j, {"fit", s->fit}, {"standardize", s->standardize});
+        YK_JSON(j, YK_OBJECT("image"), YK_INT("channels", s->channels), YK_INT("height", s->height),
+                YK_INT("width", s->width), YK_END, YK_TEXT("fit", s->fit),
+                YK_TEXT("standardize", s->standardize));
     }
     yk_json_end(j);
     return yk_json_take(j);

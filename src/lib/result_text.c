@@ -96,31 +96,21 @@ static void show_model(yk_text *t, const char *name, const yk_description *d)
 static char *model_json(const char *name, const yk_description *d)
 {
     yk_json all = {0}, *j = &all;
-    yk_json_object(j, NULL);
-    yk_json_text(j, "model", name);
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("model", name));
     if (*d->list)
         yk_json_text(j, "list", d->list);
-    yk_json_bool(j, "dry_run", true);
-    yk_json_array(j, "layers");
+    YK_JSON(j, YK_BOOL("dry_run", true), YK_ARRAY("layers"));
     for (const yk_layer_line *l = d->line; l < d->line + d->nlines; l++) {
-        yk_json_object(j, NULL);
-        yk_json_text(j, "layer", l->text);
-        yk_json_array(j, "output");
+        YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("layer", l->text), YK_ARRAY("output"));
         for (int i = 0; i < l->rank; i++)
             yk_json_int(j, NULL, (int64_t)l->shape[i]);
-        yk_json_end(j);
-        yk_json_int(j, "parameters", (int64_t)l->params);
-        YK_JSON_REALS(j, {"flops_forward", l->flops}, {"flops_backward", l->flops_back});
-        yk_json_int(j, "activation_bytes", (int64_t)l->bytes);
-        yk_json_end(j);
+        YK_JSON(j, YK_END, YK_INT("parameters", l->params), YK_REAL("flops_forward", l->flops),
+                YK_REAL("flops_backward", l->flops_back), YK_INT("activation_bytes", l->bytes), YK_END);
     }
-    yk_json_end(j);
-    yk_json_int(j, "parameters", (int64_t)d->params);
-    yk_json_real(j, "flops_per_image", d->flops + d->flops_back);
-    yk_json_real(j, "flops_per_step", (d->flops + d->flops_back) * (double)d->batch * (double)d->workers);
-    YK_JSON_INTS(j, {"weight_bytes", d->weight_bytes}, {"gradient_bytes", d->gradient_bytes},
-                 {"state_bytes", d->state_bytes}, {"activation_bytes", d->activation_bytes});
-    yk_json_end(j);
+    YK_JSON(j, YK_END, YK_INT("parameters", d->params), YK_REAL("flops_per_image", d->flops + d->flops_back),
+            YK_REAL("flops_per_step", (d->flops + d->flops_back) * (double)d->batch * (double)d->workers),
+            YK_INT("weight_bytes", d->weight_bytes), YK_INT("gradient_bytes", d->gradient_bytes),
+            YK_INT("state_bytes", d->state_bytes), YK_INT("activation_bytes", d->activation_bytes), YK_END);
     return yk_json_take(j);
 }
 

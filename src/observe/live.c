@@ -62,18 +62,18 @@ static void put_processes(yk_observer *o, const yk__history *h, yk_json *j, cons
         const double none = (double)NAN;
         char name[32];
         snprintf(name, sizeof name, "%s %d", job ? "rank" : "worker", p->rank);
-        yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"name", name}, {"role", !job ? NULL : p->workers ? "worker" : "server"});
-        yk_json_bool(j, "joined", p->joined);
-        yk_json_bool(j, "lost", p->lost);
-        YK_JSON_REALS(j, {"cpu", sampled(p, p->sample.cpu)}, {"rss", sampled(p, p->sample.rss)},
-                      {"bytes_sent", job ? (double)p->bytes_sent : none},
-                      {"bytes_received", job ? (double)p->bytes_received : none},
-                      {"sent_rate", sampled(p, p->sample.sent)},
-                      {"received_rate", sampled(p, p->sample.received)});
-        YK_JSON_INTS(j, {"steps", l->steps}, {"examples", l->examples});
-        yk_json_real(j, "examples_per_second", rate_of_worker(p));
-        yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : none);
+        YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("name", name),
+                YK_TEXT("role", !job         ? NULL
+                                : p->workers ? "worker"
+                                             : "server"),
+                YK_BOOL("joined", p->joined), YK_BOOL("lost", p->lost),
+                YK_REAL("cpu", sampled(p, p->sample.cpu)), YK_REAL("rss", sampled(p, p->sample.rss)),
+                YK_REAL("bytes_sent", job ? (double)p->bytes_sent : none),
+                YK_REAL("bytes_received", job ? (double)p->bytes_received : none),
+                YK_REAL("sent_rate", sampled(p, p->sample.sent)),
+                YK_REAL("received_rate", sampled(p, p->sample.received)), YK_INT("steps", l->steps),
+                YK_INT("examples", l->examples), YK_REAL("examples_per_second", rate_of_worker(p)),
+                YK_REAL("last", l->barriers ? (double)l->last / (double)l->barriers : none));
         yk__process_phases_json(j, p, !p->workers);
         if (job) {
             yk__curve other;
@@ -131,32 +131,27 @@ static char *status(yk_observer *o, const yk__history *h, const yk_process *all,
     const yoke_progress *p = &h->progress.now;
     const yk_verdict *v = h->judged ? &h->verdict : NULL;
     yk_json text = {.digits = 6}, *j = &text;
-    yk_json_object(j, NULL);
-    YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
-                  {"mode", plan->synchronous ? "synchronous" : "asynchronous"});
-    YK_JSON_INTS(j, {"workers", plan->workers}, {"batch", plan->batch});
-    YK_JSON_TEXTS(j, {"optimizer", yk_optim_rule_of(o->c.optim[0]->kind)->name},
-                  {"dense_optimizer", dense_optimizer(o)});
-    yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "localhost");
-    yk_json_int(j, "cores", yk_cores());
-    yk_json_text(j, "run", o->c.run_dir);
-    YK_JSON_TEXTS(j, {"state", h->end.state ? h->end.state : "running"}, {"error", h->end.error});
-    yk_json_real(j, "seconds", h->end.seconds);
-    yk_json_real(j, "seconds_left", p->seconds_left);
-    yk_json_int(j, "step", (int64_t)p->step);
-    yk_json_int_or_null(j, "total_steps", plan->steps != UINT64_MAX, plan->steps);
-    yk_json_int(j, "examples", (int64_t)p->examples);
-    yk_json_real(j, "epoch", p->epoch);
-    yk_json_int_or_null(j, "total_epochs", plan->epochs != UINT64_MAX, plan->epochs);
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("model", c->model), YK_TEXT("data", c->data),
+            YK_TEXT("mode", plan->synchronous ? "synchronous" : "asynchronous"),
+            YK_INT("workers", plan->workers), YK_INT("batch", plan->batch),
+            YK_TEXT("optimizer", yk_optim_rule_of(o->c.optim[0]->kind)->name),
+            YK_TEXT("dense_optimizer", dense_optimizer(o)),
+            YK_TEXT("host", h->usage.host[0] ? h->usage.host : "localhost"), YK_INT("cores", yk_cores()),
+            YK_TEXT("run", o->c.run_dir), YK_TEXT("state", h->end.state ? h->end.state : "running"),
+            YK_TEXT("error", h->end.error), YK_REAL("seconds", h->end.seconds),
+            YK_REAL("seconds_left", p->seconds_left), YK_INT("step", p->step),
+            YK_INT_OR_NULL("total_steps", plan->steps != UINT64_MAX, plan->steps),
+            YK_INT("examples", p->examples), YK_REAL("epoch", p->epoch),
+            YK_INT_OR_NULL("total_epochs", plan->epochs != UINT64_MAX, plan->epochs));
     for (int k = YK__TEST_LOSS; k < YK__METRICS; k++)
         yk_json_real(j, yk_metric_names[k], yk__metrics_of(&h->tested)[k]);
-    YK_JSON_REALS(j, {"loss", p->loss}, {"best_loss", o->c.best_loss}, {"best_auc", o->c.best_auc},
-                  {"examples_per_second", h->end.examples_per_second},
-                  {"steps_per_second", h->end.steps_per_second}, {"learning_rate", h->progress.rate[0]},
-                  {"dense_learning_rate", h->progress.rate[1]});
-    YK_JSON_TEXTS(j, {"verdict", v ? v->text : NULL}, {"advice", v ? v->advice : NULL},
-                  {"bottleneck", v ? yk_verdict_name(v->kind) : NULL});
-    yk_json_real(j, "share", v ? v->share : (double)NAN);
+    YK_JSON(
+        j, YK_REAL("loss", p->loss), YK_REAL("best_loss", o->c.best_loss), YK_REAL("best_auc", o->c.best_auc),
+        YK_REAL("examples_per_second", h->end.examples_per_second),
+        YK_REAL("steps_per_second", h->end.steps_per_second), YK_REAL("learning_rate", h->progress.rate[0]),
+        YK_REAL("dense_learning_rate", h->progress.rate[1]), YK_TEXT("verdict", v ? v->text : NULL),
+        YK_TEXT("advice", v ? v->advice : NULL), YK_TEXT("bottleneck", v ? yk_verdict_name(v->kind) : NULL),
+        YK_REAL("share", v ? v->share : (double)NAN));
     put_processes(o, h, j, all, n);
     put_history(j, h);
     yk_json_end(j);

@@ -100,10 +100,8 @@ static void begin_line(yk_observer *o, const char *kind, uint64_t step, uint64_t
                        double seconds)
 {
     yk_json *j = &o->metrics->line;
-    yk_json_object(j, NULL);
-    yk_json_text(j, "kind", kind);
-    YK_JSON_INTS(j, {"step", step}, {"examples", examples});
-    YK_JSON_REALS(j, {"epoch", epoch}, {"seconds", seconds});
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("kind", kind), YK_INT("step", step), YK_INT("examples", examples),
+            YK_REAL("epoch", epoch), YK_REAL("seconds", seconds));
 }
 
 static yk_status write_line(yk__metrics *m, bool flush)
@@ -251,14 +249,13 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
         return;
     const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= measure_every;
     begin_line(o, "train", at->step, at->examples, p.now.epoch, yk__observer_seconds(o));
-    YK_JSON_REALS(&m->line, {"loss", p.now.loss}, {"examples_per_second", p.now.examples_per_second},
-                  {"steps_per_second", p.now.steps_per_second});
+    YK_JSON(&m->line, YK_REAL("loss", p.now.loss), YK_REAL("examples_per_second", p.now.examples_per_second),
+            YK_REAL("steps_per_second", p.now.steps_per_second));
     for (int g = 0; g < YK_RATES; g++)
         if (isfinite(p.rate[g]))
             yk_json_real(&m->line, yk__rate_names[g], p.rate[g]);
     if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
-        yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
-        yk_json_real(&m->line, "share", v.share);
+        YK_JSON(&m->line, YK_TEXT("bottleneck", yk_verdict_name(v.kind)), YK_REAL("share", v.share));
     }
     write_line(m, flush); /* the first error is kept and reported at the end */
     yk__tensorboard_progress(o, &p, !all);

@@ -15,26 +15,18 @@ void yk_observation_fini(yk_observation *w)
 
 static void bottleneck(yk_json *j, const yk_verdict *v)
 {
-    yk_json_object(j, "bottleneck");
-    yk_json_text(j, "kind", yk_verdict_name(v->kind));
-    yk_json_real(j, "share", v->share);
-    YK_JSON_TEXTS(j, {"text", v->text}, {"advice", v->advice[0] ? v->advice : NULL});
-    if (v->host[0])
-        yk_json_text(j, "host", v->host);
-    yk_json_object(j, "numbers");
+    YK_JSON(j, YK_OBJECT("bottleneck"), YK_TEXT("kind", yk_verdict_name(v->kind)), YK_REAL("share", v->share),
+            YK_TEXT("text", v->text), YK_TEXT("advice", v->advice[0] ? v->advice : NULL),
+            YK_IF(v->host[0], YK_TEXT("host", v->host)), YK_OBJECT("numbers"));
     for (int i = 0; i < v->nnumbers; i++)
         yk_json_real(j, v->number[i].name, v->number[i].value);
-    yk_json_end(j);
-    yk_json_end(j);
+    YK_JSON(j, YK_END, YK_END);
 }
 
 static void mean_peak(yk_json *j, const char *name, yk_mean_peak m, double of)
 {
-    yk_json_object(j, name);
-    YK_JSON_REALS(j, {"mean", m.mean}, {"peak", m.peak});
-    if (of > 0.0)
-        yk_json_real(j, "of", of);
-    yk_json_end(j);
+    YK_JSON(j, YK_OBJECT(name), YK_REAL("mean", m.mean), YK_REAL("peak", m.peak),
+            YK_IF(of > 0.0, YK_REAL("of", of)), YK_END);
 }
 
 bool yk__first_of_host(const yk_process *p, int i)
@@ -62,8 +54,7 @@ static void interfaces(yk_json *j, const yk_observation *w)
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_usage *u = &w->process[i].usage;
         for (int k = 0; k < u->nnics && first_of_network(w, i); k++) {
-            yk_json_object(j, NULL);
-            YK_JSON_TEXTS(j, {"host", u->host}, {"name", u->nic[k].name});
+            YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("host", u->host), YK_TEXT("name", u->nic[k].name));
             mean_peak(j, "in", u->nic[k].in, u->nic[k].rate);
             mean_peak(j, "out", u->nic[k].out, u->nic[k].rate);
             yk_json_end(j);
@@ -91,17 +82,14 @@ static void hosts(yk_json *j, const yk_observation *w)
         const yk_machine *m = &u->machine;
         if (!u->host[0] || !yk__first_of_host(w->process, i))
             continue;
-        yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"host", u->host}, {"cpu", m->cpu}, {"os", m->os}, {"kernel", m->kernel},
-                      {"compiler", m->compiler}, {"yoke", m->yoke},
-                      {"transport", m->transport[0] ? m->transport : NULL});
-        YK_JSON_REALS(j, {"cores", u->host_cores}, {"usable_cores", u->cores}, {"memory_bytes", m->memory});
-        yk_json_object(j, "sent_to");
+        YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("host", u->host), YK_TEXT("cpu", m->cpu), YK_TEXT("os", m->os),
+                YK_TEXT("kernel", m->kernel), YK_TEXT("compiler", m->compiler), YK_TEXT("yoke", m->yoke),
+                YK_TEXT("transport", m->transport[0] ? m->transport : NULL), YK_REAL("cores", u->host_cores),
+                YK_REAL("usable_cores", u->cores), YK_REAL("memory_bytes", m->memory), YK_OBJECT("sent_to"));
         for (int k = 0; w->job && k < w->nprocesses; k++)
             if (k != i && w->process[k].usage.host[0] && yk__first_of_host(w->process, k))
                 yk_json_int(j, w->process[k].usage.host, (int64_t)bytes_between(w, i, k));
-        yk_json_end(j);
-        yk_json_end(j);
+        YK_JSON(j, YK_END, YK_END);
     }
     yk_json_end(j);
 }
@@ -141,12 +129,10 @@ static void workers_of(yk_json *j, const yk_observation *w, const yk_process *p)
         const yk_process_evidence *one = &w->measured[i];
         if (one->rank != p->rank || one->worker < 0)
             continue;
-        yk_json_object(j, NULL);
-        YK_JSON_INTS(j, {"worker", one->worker}, {"steps", one->phases.steps},
-                     {"examples", one->phases.examples});
-        YK_JSON_REALS(j, {"step_seconds", one->phases.step_mean},
-                      {"step_deviation", one->phases.step_deviation});
-        YK_JSON_INTS(j, {"barriers", one->phases.barriers}, {"came_last", one->phases.last});
+        YK_JSON(j, YK_OBJECT(NULL), YK_INT("worker", one->worker), YK_INT("steps", one->phases.steps),
+                YK_INT("examples", one->phases.examples), YK_REAL("step_seconds", one->phases.step_mean),
+                YK_REAL("step_deviation", one->phases.step_deviation),
+                YK_INT("barriers", one->phases.barriers), YK_INT("came_last", one->phases.last));
         yk_phases_json(j, one->phases.phase, one->phases.seconds, false);
         yk_json_end(j);
     }
@@ -156,12 +142,10 @@ static void workers_of(yk_json *j, const yk_observation *w, const yk_process *p)
 void yk_traffic_json(yk_json *j, const char *name, const yk_traffic *t)
 {
     yk_json_object(j, name);
-    for (int p = 0; p < YK_PURPOSES; p++) {
-        yk_json_object(j, yk_purpose_name[p]);
-        YK_JSON_INTS(j, {"sent", t[p].sent}, {"received", t[p].received}, {"messages", t[p].messages_sent},
-                     {"messages_received", t[p].messages_received});
-        yk_json_end(j);
-    }
+    for (int p = 0; p < YK_PURPOSES; p++)
+        YK_JSON(j, YK_OBJECT(yk_purpose_name[p]), YK_INT("sent", t[p].sent),
+                YK_INT("received", t[p].received), YK_INT("messages", t[p].messages_sent),
+                YK_INT("messages_received", t[p].messages_received), YK_END);
     yk_json_end(j);
 }
 
@@ -180,28 +164,24 @@ static void processes(yk_json *j, const yk_observation *w)
     yk_json_array(j, "processes");
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_process *p = &w->process[i];
-        yk_json_object(j, NULL);
-        yk_json_int(j, "rank", p->rank);
-        yk_json_text(j, "role", p->role);
-        yk_json_bool(j, "joined", p->joined);
-        yk_json_bool(j, "lost", p->lost);
-        yk_json_text(j, "host", p->usage.host);
-        yk_json_real(j, "seconds", p->usage.seconds);
-        YK_JSON_INTS(j, {"steps", p->phases.steps}, {"examples", p->phases.examples});
-        yk_json_real(j, "train_loss", p->phases.loss / p->phases.weight); /* no examples: NaN */
-        YK_JSON_INTS(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
+        YK_JSON(j, YK_OBJECT(NULL), YK_INT("rank", p->rank), YK_TEXT("role", p->role),
+                YK_BOOL("joined", p->joined), YK_BOOL("lost", p->lost), YK_TEXT("host", p->usage.host),
+                YK_REAL("seconds", p->usage.seconds), YK_INT("steps", p->phases.steps),
+                YK_INT("examples", p->phases.examples),
+                YK_REAL("train_loss", p->phases.loss / p->phases.weight), /* no examples: NaN */
+                YK_INT("bytes_sent", p->bytes_sent), YK_INT("bytes_received", p->bytes_received));
         if (w->job)
             yk_traffic_json(j, "traffic", p->traffic);
-        YK_JSON_REALS(j, {"sent_rate", p->usage.sent.mean}, {"sent_rate_peak", p->usage.sent.peak},
-                      {"received_rate", p->usage.received.mean},
-                      {"received_rate_peak", p->usage.received.peak},
-                      {"disk_rate", p->usage.disk_read.mean + p->usage.disk_written.mean},
-                      {"disk_rate_peak", p->usage.disk_read.peak + p->usage.disk_written.peak},
-                      {"cpu_seconds", p->usage.cpu.mean * p->usage.seconds}, {"cpu_mean", p->usage.cpu.mean},
-                      {"cpu_peak", p->usage.cpu.peak}, {"rss_mean", p->usage.memory.mean},
-                      {"rss_peak", p->usage.memory.peak},
-                      {"disk_read_bytes", p->usage.disk_read.mean * p->usage.seconds},
-                      {"disk_written_bytes", p->usage.disk_written.mean * p->usage.seconds});
+        YK_JSON(j, YK_REAL("sent_rate", p->usage.sent.mean), YK_REAL("sent_rate_peak", p->usage.sent.peak),
+                YK_REAL("received_rate", p->usage.received.mean),
+                YK_REAL("received_rate_peak", p->usage.received.peak),
+                YK_REAL("disk_rate", p->usage.disk_read.mean + p->usage.disk_written.mean),
+                YK_REAL("disk_rate_peak", p->usage.disk_read.peak + p->usage.disk_written.peak),
+                YK_REAL("cpu_seconds", p->usage.cpu.mean * p->usage.seconds),
+                YK_REAL("cpu_mean", p->usage.cpu.mean), YK_REAL("cpu_peak", p->usage.cpu.peak),
+                YK_REAL("rss_mean", p->usage.memory.mean), YK_REAL("rss_peak", p->usage.memory.peak),
+                YK_REAL("disk_read_bytes", p->usage.disk_read.mean * p->usage.seconds),
+                YK_REAL("disk_written_bytes", p->usage.disk_written.mean * p->usage.seconds));
         yk__process_phases_json(j, p, p->workers == 0);
         workers_of(j, w, p);
         yk_json_end(j);
@@ -215,11 +195,9 @@ static void alerts(yk_json *j, const yk_observation *w)
     for (int i = 0; i < w->nprocesses; i++)
         for (int k = 0; k < w->process[i].usage.nalerts; k++) {
             const yk_alert *a = &w->process[i].usage.alert[k];
-            yk_json_object(j, NULL);
-            yk_json_int(j, "rank", w->process[i].rank);
-            yk_json_text(j, "what", yk_alert_name(a->what));
-            YK_JSON_REALS(j, {"begin", a->begin}, {"seconds", a->seconds}, {"level", a->level});
-            yk_json_end(j);
+            YK_JSON(j, YK_OBJECT(NULL), YK_INT("rank", w->process[i].rank),
+                    YK_TEXT("what", yk_alert_name(a->what)), YK_REAL("begin", a->begin),
+                    YK_REAL("seconds", a->seconds), YK_REAL("level", a->level), YK_END);
         }
     yk_json_end(j);
 }
@@ -227,11 +205,9 @@ static void alerts(yk_json *j, const yk_observation *w)
 static void warnings(yk_json *j, const yk_observation *w)
 {
     yk_json_array(j, "warnings");
-    for (int i = 0; i < w->nwarnings; i++) {
-        yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"kind", yk_warning_texts[w->warning[i].kind].name}, {"text", w->warning[i].text});
-        yk_json_end(j);
-    }
+    for (int i = 0; i < w->nwarnings; i++)
+        YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("kind", yk_warning_texts[w->warning[i].kind].name),
+                YK_TEXT("text", w->warning[i].text), YK_END);
     yk_json_end(j);
 }
 
@@ -244,13 +220,11 @@ static void passes(yk_json *j, const yk_observation *w)
         backward += w->process[i].backward;
     }
     const double both = forward + backward;
-    if (!(both > 0.0)) {
+    if (both > 0.0)
+        YK_JSON(j, YK_OBJECT("passes"), YK_REAL("forward", forward / both),
+                YK_REAL("backward", backward / both), YK_END);
+    else
         yk_json_null(j, "passes");
-        return;
-    }
-    yk_json_object(j, "passes");
-    YK_JSON_REALS(j, {"forward", forward / both}, {"backward", backward / both});
-    yk_json_end(j);
 }
 
 /* What was not measured is null. */

@@ -320,12 +320,11 @@ static void put_point(yk_json *j, const yk_sweep_plan *p, size_t i)
     count_runs(p, i, p->npoints, &done, &failed);
     yk_json_object(j, NULL);
     put_options(j, p, &p->run[i]);
-    YK_JSON_INTS(j, {"done", done}, {"failed", failed});
+    YK_JSON(j, YK_INT("done", done), YK_INT("failed", failed));
     for (size_t m = 0; m < MEASURES; m++) {
         const yk_moments x = moments_of(p, i, m);
-        yk_json_object(j, measures[m].name);
-        YK_JSON_REALS(j, {"mean", yk_moments_mean(&x)}, {"spread", yk_moments_deviation(&x, 2)});
-        yk_json_end(j);
+        YK_JSON(j, YK_OBJECT(measures[m].name), YK_REAL("mean", yk_moments_mean(&x)),
+                YK_REAL("spread", yk_moments_deviation(&x, 2)), YK_END);
     }
     yk_json_end(j);
 }
@@ -333,18 +332,13 @@ static void put_point(yk_json *j, const yk_sweep_plan *p, size_t i)
 static void put_run(yk_json *j, const yk_sweep_plan *p, size_t i)
 {
     const yk_sweep_run *run = &p->run[i];
-    yk_json_object(j, NULL);
-    yk_json_text(j, "folder", run->directory);
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("folder", run->directory));
     put_options(j, p, run);
-    yk_json_int(j, "seed", run->config.seed);
-    YK_JSON_TEXTS(j, {"state", states[p->run[i].state]}, {"error", p->run[i].problem});
-    if (p->file.halving)
-        yk_json_int(j, "rung", p->run[i].rung);
-    char *summary =
-        p->run[i].summary ? json_dumps(p->run[i].summary, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    yk_json_raw(j, "summary", summary ? summary : "null");
+    char *summary = run->summary ? json_dumps(run->summary, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    YK_JSON(j, YK_INT("seed", run->config.seed), YK_TEXT("state", states[run->state]),
+            YK_TEXT("error", run->problem), YK_IF(p->file.halving, YK_INT("rung", run->rung)),
+            YK_RAW("summary", summary), YK_END);
     free(summary);
-    yk_json_end(j);
 }
 
 char *yk_sweep_table_json(const yk_sweep_plan *p, bool indent)
@@ -352,19 +346,15 @@ char *yk_sweep_table_json(const yk_sweep_plan *p, bool indent)
     yk_json all = {.indent = indent}, *j = &all;
     size_t done, failed;
     count_runs(p, 0, 1, &done, &failed);
-    yk_json_object(j, NULL);
-    YK_JSON_TEXTS(j, {"name", p->file.name}, {"file", p->file.path});
-    YK_JSON_INTS(j, {"repeats", p->file.repeats}, {"runs_in_all", p->nruns}, {"done", done},
-                 {"failed", failed});
-    yk_json_array(j, "points");
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("name", p->file.name), YK_TEXT("file", p->file.path),
+            YK_INT("repeats", p->file.repeats), YK_INT("runs_in_all", p->nruns), YK_INT("done", done),
+            YK_INT("failed", failed), YK_ARRAY("points"));
     for (size_t i = 0; i < p->npoints; i++)
         put_point(j, p, i);
-    yk_json_end(j);
-    yk_json_array(j, "runs");
+    YK_JSON(j, YK_END, YK_ARRAY("runs"));
     for (size_t i = 0; i < p->nruns; i++)
         put_run(j, p, i);
-    yk_json_end(j);
-    yk_json_end(j);
+    YK_JSON(j, YK_END, YK_END);
     return yk_json_take(j);
 }
 

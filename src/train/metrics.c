@@ -304,36 +304,26 @@ void yk_eval_metrics_fini(yk_eval_metrics *m)
 /* ---- JSON ---- */
 
 /* A sum of weights: an integer without weights. */
-static void add_weight(yk_json *j, const char *name, double x)
+static yk_json_item weight(const char *name, double x)
 {
-    if (x == floor(x) && fabs(x) < 1e15)
-        yk_json_int(j, name, (int64_t)x);
-    else
-        yk_json_real(j, name, x);
+    return x == floor(x) && fabs(x) < 1e15 ? YK_INT(name, x) : YK_REAL(name, x);
 }
 
 static void add_classes(const yk_eval_metrics *m, const yk__names *names, yk_json *j)
 {
-    yk_json_real(j, "majority_accuracy", m->majority_accuracy);
-    yk_json_array(j, "reliability"); /* bins without predictions are left out */
-    for (const yk_calibration_bin *b = m->bin; b < m->bin + YK_CALIBRATION_BINS; b++) {
-        if (!(b->weight > 0.0))
-            continue;
-        yk_json_object(j, NULL);
-        add_weight(j, "weight", b->weight);
-        YK_JSON_REALS(j, {"probability", b->probability / b->weight}, {"frequency", b->outcome / b->weight});
-        yk_json_end(j);
-    }
-    yk_json_end(j);
-    yk_json_array(j, "classes");
+    /* bins without predictions are left out */
+    YK_JSON(j, YK_REAL("majority_accuracy", m->majority_accuracy), YK_ARRAY("reliability"));
+    for (const yk_calibration_bin *b = m->bin; b < m->bin + YK_CALIBRATION_BINS; b++)
+        if (b->weight > 0.0)
+            YK_JSON(j, YK_OBJECT(NULL), weight("weight", b->weight),
+                    YK_REAL("probability", b->probability / b->weight),
+                    YK_REAL("frequency", b->outcome / b->weight), YK_END);
+    YK_JSON(j, YK_END, YK_ARRAY("classes"));
     for (size_t c = 0; c < m->classes; c++) {
         const yk_class_metrics *one = &m->of_class[c];
-        yk_json_object(j, NULL);
-        if (names && c < names->n)
-            yk_json_text(j, "name", names->name[c]);
-        add_weight(j, "weight", one->weight);
-        YK_JSON_REALS(j, {"precision", one->precision}, {"recall", one->recall}, {"f1", one->f1});
-        yk_json_end(j);
+        YK_JSON(j, YK_OBJECT(NULL), YK_IF(names && c < names->n, YK_TEXT("name", names->name[c])),
+                weight("weight", one->weight), YK_REAL("precision", one->precision),
+                YK_REAL("recall", one->recall), YK_REAL("f1", one->f1), YK_END);
     }
     yk_json_end(j);
     if (!m->confusion)
@@ -342,7 +332,7 @@ static void add_classes(const yk_eval_metrics *m, const yk__names *names, yk_jso
     for (size_t c = 0; c < m->classes; c++) {
         yk_json_array(j, NULL);
         for (size_t k = 0; k < m->classes; k++)
-            add_weight(j, NULL, m->confusion[c * m->classes + k]);
+            YK_JSON(j, weight(NULL, m->confusion[c * m->classes + k]));
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -351,9 +341,7 @@ static void add_classes(const yk_eval_metrics *m, const yk__names *names, yk_jso
 char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk__names *names, int digits)
 {
     yk_json text = {.digits = digits}, *j = &text;
-    yk_json_object(j, NULL);
-    yk_json_int(j, "examples", (int64_t)m->examples);
-    add_weight(j, "weight", m->weight);
+    YK_JSON(j, YK_OBJECT(NULL), YK_INT("examples", m->examples), weight("weight", m->weight));
     const unsigned tasks = m->task == YK_TASK_NUMBERS ? NUMBERS : CLASSES; /* null: only for two classes */
     for (int k = 0; k < YK_METRICS; k++)
         if (yk_metric_kinds[k].tasks & tasks)

@@ -19,14 +19,11 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
     int last = YK_STALENESS_BUCKETS;
     while (last > 1 && !s->bucket[last - 1])
         last--;
-    yk_json_object(j, name);
-    yk_json_int(j, "observed", (int64_t)s->observed);
-    YK_JSON_REALS(j, {"mean", s->mean}, {"max", s->max});
-    yk_json_array(j, "counts_0_1_2to3_4to7_and_so_on");
+    YK_JSON(j, YK_OBJECT(name), YK_INT("observed", s->observed), YK_REAL("mean", s->mean),
+            YK_REAL("max", s->max), YK_ARRAY("counts_0_1_2to3_4to7_and_so_on"));
     for (int b = 0; b < last; b++)
         yk_json_int(j, NULL, (int64_t)s->bucket[b]);
-    yk_json_end(j);
-    yk_json_end(j);
+    YK_JSON(j, YK_END, YK_END);
 }
 
 /* Whether the bytes of messages are known. In one process, they are 0. */
@@ -41,16 +38,15 @@ static void add_groups(yk_json *j, const yk_result *r)
     for (const yk_group_result *g = r->group; g < r->group + r->ngroups; g++) {
         const yk_group_plan *plan = &r->plan.group[g - r->group];
         const yk_optim_rule *rule = yk_optim_rule_of(plan->optim.kind);
-        yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"name", g->shape.name}, {"kind", g->shape.keyed ? "keyed" : "dense"},
-                      {"placement", yk_placement_name[plan->placement]}, {"optimizer", rule->name});
-        yk_json_real(j, "lr", plan->optim.lr);
-        yk_json_int_or_null(j, "staleness", plan->staleness != YK_ASYNC, plan->staleness);
-        YK_JSON_INTS(
-            j, {"width", g->shape.width}, {"keys", g->shape.keyed ? g->shape.keys : g->params},
-            {"parameter_bytes", yk_group_floats(&g->shape) * (1 + (size_t)rule->slots) * sizeof(float)});
-        yk_json_int_or_null(j, "values_sent_bytes", is_traffic_known(r), g->values_sent);
-        yk_json_end(j);
+        YK_JSON(
+            j, YK_OBJECT(NULL), YK_TEXT("name", g->shape.name),
+            YK_TEXT("kind", g->shape.keyed ? "keyed" : "dense"),
+            YK_TEXT("placement", yk_placement_name[plan->placement]), YK_TEXT("optimizer", rule->name),
+            YK_REAL("lr", plan->optim.lr),
+            YK_INT_OR_NULL("staleness", plan->staleness != YK_ASYNC, plan->staleness),
+            YK_INT("width", g->shape.width), YK_INT("keys", g->shape.keyed ? g->shape.keys : g->params),
+            YK_INT("parameter_bytes", yk_group_floats(&g->shape) * (1 + (size_t)rule->slots) * sizeof(float)),
+            YK_INT_OR_NULL("values_sent_bytes", is_traffic_known(r), g->values_sent), YK_END);
     }
     yk_json_end(j);
 }
@@ -61,23 +57,20 @@ static void add_plan(yk_json *j, const yk_result *r)
     const yk_plan *p = &r->plan;
     const bool known = p->batch > 0;
     const int workers = r->from_launcher ? r->workers_connected : p->workers;
-    yk_json_text(j, "mode", known ? p->mode : NULL);
-    yk_json_int_or_null(j, "staleness", known && p->staleness != YK_ASYNC, p->staleness);
-    yk_json_int_or_null(j, "workers", workers, workers);
-    yk_json_int_or_null(j, "workers_per_process", workers, p->workers_per_process);
-    yk_json_text(j, "placement", known ? yk_placement_name[p->placement] : NULL);
+    YK_JSON(j, YK_TEXT("mode", known ? p->mode : NULL),
+            YK_INT_OR_NULL("staleness", known && p->staleness != YK_ASYNC, p->staleness),
+            YK_INT_OR_NULL("workers", workers, workers),
+            YK_INT_OR_NULL("workers_per_process", workers, p->workers_per_process),
+            YK_TEXT("placement", known ? yk_placement_name[p->placement] : NULL));
     add_groups(j, r);
-    yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
-    YK_JSON_INTS(j, {"lifetime", p->copy_lifetime}, {"in_flight", p->copy_lifetime ? (uint64_t)p->depth : 0});
-    yk_json_end(j);
-    yk_json_int(j, "numa_nodes", r->numa_nodes);
-    yk_json_int_or_null(j, "prefetch", known, p->depth - 1);
-    yk_json_int_or_null(j, "ranks", known, p->processes ? p->processes : 1);
-    yk_json_int_or_null(j, "servers", known, p->servers);
-    yk_json_int_or_null(j, "threads", known, p->threads);
-    yk_json_int_or_null(j, "threads_used", r->threads_used, r->threads_used);
-    yk_json_int_or_null(j, "batch", known, p->batch);
-    yk_json_int_or_null(j, "global_batch", workers, p->global_batch);
+    YK_JSON(
+        j, YK_OBJECT("copies"), /* of keyed parameters on shards, while workers train on them */
+        YK_INT("lifetime", p->copy_lifetime), YK_INT("in_flight", p->copy_lifetime ? (uint64_t)p->depth : 0),
+        YK_END, YK_INT("numa_nodes", r->numa_nodes), YK_INT_OR_NULL("prefetch", known, p->depth - 1),
+        YK_INT_OR_NULL("ranks", known, p->processes ? p->processes : 1),
+        YK_INT_OR_NULL("servers", known, p->servers), YK_INT_OR_NULL("threads", known, p->threads),
+        YK_INT_OR_NULL("threads_used", r->threads_used, r->threads_used),
+        YK_INT_OR_NULL("batch", known, p->batch), YK_INT_OR_NULL("global_batch", workers, p->global_batch));
 }
 
 /* With a validation set: the best model, to which test_* belong, and the last one. */
@@ -87,14 +80,13 @@ static void add_selection(yk_json *j, const yk_result *r)
     const yk_score *unknown = &yk_score_unknown, *v = known ? &r->selected.validation : unknown,
                    *last = r->validated ? &r->validation : unknown,
                    *test = known && r->tested ? &r->last_test : unknown;
-    yk_json_int_or_null(j, "best_step", known, r->selected.step);
-    yk_json_text(j, "monitor", known ? r->selected.monitor : NULL);
-    yk_json_real(j, "best_value", known ? r->selected.best : (double)NAN);
-    YK_JSON_REALS(j, {"validation_loss", v->loss}, {"validation_accuracy", v->accuracy},
-                  {"validation_auc", v->auc}, {"last_validation_loss", last->loss},
-                  {"last_test_loss", test->loss}, {"last_test_accuracy", test->accuracy},
-                  {"last_test_auc", test->auc});
-    yk_json_bool(j, "stopped_early", r->waited > 0);
+    YK_JSON(j, YK_INT_OR_NULL("best_step", known, r->selected.step),
+            YK_TEXT("monitor", known ? r->selected.monitor : NULL),
+            YK_REAL("best_value", known ? r->selected.best : (double)NAN),
+            YK_REAL("validation_loss", v->loss), YK_REAL("validation_accuracy", v->accuracy),
+            YK_REAL("validation_auc", v->auc), YK_REAL("last_validation_loss", last->loss),
+            YK_REAL("last_test_loss", test->loss), YK_REAL("last_test_accuracy", test->accuracy),
+            YK_REAL("last_test_auc", test->auc), YK_BOOL("stopped_early", r->waited > 0));
 }
 
 /* --lr auto */
@@ -104,20 +96,14 @@ static void add_search(yk_json *j, const yk_lr_search *s)
         yk_json_null(j, "lr_search");
         return;
     }
-    yk_json_object(j, "lr_search");
-    YK_JSON_REALS(j, {"seconds", s->seconds}, {"lr", s->lr[s->chosen]});
-    yk_json_array(j, "trials");
+    YK_JSON(j, YK_OBJECT("lr_search"), YK_REAL("seconds", s->seconds), YK_REAL("lr", s->lr[s->chosen]),
+            YK_ARRAY("trials"));
     for (int k = 0; k < s->rounds; k++)
         for (int i = 0; i < YK_LR_CANDIDATES; i++)
-            if (!isnan(s->loss[k][i])) {
-                yk_json_object(j, NULL);
-                yk_json_real(j, "lr", s->lr[i]);
-                yk_json_int(j, "steps", (int64_t)s->steps[k]);
-                yk_json_real(j, "validation_loss", s->loss[k][i]);
-                yk_json_end(j);
-            }
-    yk_json_end(j);
-    yk_json_end(j);
+            if (!isnan(s->loss[k][i]))
+                YK_JSON(j, YK_OBJECT(NULL), YK_REAL("lr", s->lr[i]), YK_INT("steps", s->steps[k]),
+                        YK_REAL("validation_loss", s->loss[k][i]), YK_END);
+    YK_JSON(j, YK_END, YK_END);
 }
 
 /* NaN: nothing was trained, because the run was already complete. */
@@ -126,86 +112,74 @@ static double rate_of(uint64_t n, const yk_result *r)
     return n ? (double)n / r->train_seconds : (double)NAN;
 }
 
-/* Not known if another rank or the launcher writes the summary of a failed job. */
-static void add_counts(yk_json *j, const yk_result *r)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } counts[] = {{"late_gradients", r->late},
-                  {"late_examples", r->late_examples},
-                  {"lost_workers", (uint64_t)r->lost},
-                  {"joined_workers", (uint64_t)r->joined},
-                  {"examples_reassigned", r->returned}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        yk_json_int_or_null(j, counts[i].name, !r->without_chief, (int64_t)counts[i].value);
-}
-
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
-    YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data});
-    add_plan(j, r);
-    yk_json_int(j, "seed", c->seed);
     char optimizer[YK_OPTION_TEXT];
     yk_config_optimizer_text(c, optimizer);
-    yk_json_text(j, "optimizer", optimizer);
-    yk_json_real(j, "lr", r->ngroups || r->from_launcher ? r->lr : (double)NAN);
+    YK_JSON(j, YK_TEXT("model", c->model), YK_TEXT("data", c->data));
+    add_plan(j, r);
+    YK_JSON(j, YK_INT("seed", c->seed), YK_TEXT("optimizer", optimizer),
+            YK_REAL("lr", r->ngroups || r->from_launcher ? r->lr : (double)NAN));
     add_search(j, &r->search);
-    yk_json_int_or_null(j, "parameters", r->params, (int64_t)r->params);
-    yk_json_int_or_null(j, "epochs", !r->epochs_unknown, r->epochs);
-    YK_JSON_INTS(j, {"steps", r->steps}, {"examples", r->examples});
+    YK_JSON(j, YK_INT_OR_NULL("parameters", r->params, r->params),
+            YK_INT_OR_NULL("epochs", !r->epochs_unknown, r->epochs), YK_INT("steps", r->steps),
+            YK_INT("examples", r->examples));
     const yk_score *unknown = &yk_score_unknown, *test = r->tested ? &r->test : unknown,
                    *best = r->best_known ? &r->best : unknown;
-    YK_JSON_REALS(
-        j, {"seconds", r->seconds}, {"train_seconds", r->train_seconds}, {"load_seconds", r->load_seconds},
-        {"eval_seconds", r->eval_seconds}, {"checkpoint_seconds", r->checkpoint_seconds},
-        {"first_step_seconds", r->first_step_seconds},
-        {"steps_per_second", rate_of(r->steps - r->resumed_from, r)},
-        {"examples_per_second", rate_of(r->trained_here, r)}, {"train_loss", r->train_loss},
-        {"test_loss", test->loss}, {"test_accuracy", test->accuracy}, {"test_auc", test->auc},
-        {"majority_accuracy", test->majority_accuracy}, {"best_loss", best->loss}, {"best_auc", best->auc});
-    if (r->metrics_json)
-        yk_json_raw(j, "test_metrics", r->metrics_json);
-    else
-        yk_json_null(j, "test_metrics");
+    YK_JSON(j, YK_REAL("seconds", r->seconds), YK_REAL("train_seconds", r->train_seconds),
+            YK_REAL("load_seconds", r->load_seconds), YK_REAL("eval_seconds", r->eval_seconds),
+            YK_REAL("checkpoint_seconds", r->checkpoint_seconds),
+            YK_REAL("first_step_seconds", r->first_step_seconds),
+            YK_REAL("steps_per_second", rate_of(r->steps - r->resumed_from, r)),
+            YK_REAL("examples_per_second", rate_of(r->trained_here, r)), YK_REAL("train_loss", r->train_loss),
+            YK_REAL("test_loss", test->loss), YK_REAL("test_accuracy", test->accuracy),
+            YK_REAL("test_auc", test->auc), YK_REAL("majority_accuracy", test->majority_accuracy),
+            YK_REAL("best_loss", best->loss), YK_REAL("best_auc", best->auc),
+            YK_RAW("test_metrics", r->metrics_json));
     add_selection(j, r);
     yk_json_int(j, "bad_records", (int64_t)r->bad_records);
     histogram(j, "observed_staleness", &r->observed);
-    yk_json_int(j, "hot_keys", (int64_t)r->observed.hot);
-    yk_json_object(j, "hot_lifetime"); /* of a worker's copies of these */
-    YK_JSON_REALS(j, {"steps", r->observed.merge_steps}, {"examples", r->observed.merge_every});
-    yk_json_end(j);
+    YK_JSON(j, YK_INT("hot_keys", r->observed.hot),
+            YK_OBJECT("hot_lifetime"), /* of a worker's copies of these */
+            YK_REAL("steps", r->observed.merge_steps), YK_REAL("examples", r->observed.merge_every), YK_END);
     uint64_t sent = 0, received = 0; /* 0 in one process */
     for (int p = 0; p < YK_PURPOSES; p++) {
         sent += r->traffic[p].sent;
         received += r->traffic[p].received;
     }
-    yk_json_int_or_null(j, "bytes_sent", is_traffic_known(r), sent);
-    yk_json_int_or_null(j, "bytes_received", is_traffic_known(r), received);
+    YK_JSON(j, YK_INT_OR_NULL("bytes_sent", is_traffic_known(r), sent),
+            YK_INT_OR_NULL("bytes_received", is_traffic_known(r), received));
     if (r->observation.job)
         yk_traffic_json(j, "traffic", r->traffic);
     else
         yk_json_null(j, "traffic");
-    add_counts(j, r);
-    yk_json_int(j, "restarts", yk_env_number("YK_RESTARTS", 0));
     double rss = 0.0;
     for (int i = 0; i < r->observation.nprocesses; i++) /* the largest, as in "processes" */
         rss = fmax(rss, r->observation.process[i].usage.memory.peak);
-    yk_json_int_or_null(j, "peak_rss_bytes", rss > 0.0, (uint64_t)rss);
-    yk_json_real(j, "cpu_seconds", r->cpu_seconds > 0.0 ? r->cpu_seconds : (double)NAN);
+    const bool chief =
+        !r->without_chief; /* else another rank or the launcher writes the summary of a failed job */
+    YK_JSON(
+        j, YK_INT_OR_NULL("late_gradients", chief, r->late),
+        YK_INT_OR_NULL("late_examples", chief, r->late_examples),
+        YK_INT_OR_NULL("lost_workers", chief, r->lost), YK_INT_OR_NULL("joined_workers", chief, r->joined),
+        YK_INT_OR_NULL("examples_reassigned", chief, r->returned),
+        YK_INT("restarts", yk_env_number("YK_RESTARTS", 0)), YK_INT_OR_NULL("peak_rss_bytes", rss > 0.0, rss),
+        YK_REAL("cpu_seconds", r->cpu_seconds > 0.0 ? r->cpu_seconds : (double)NAN));
     yk_observation_json(j, &r->observation);
-    yk_json_bool(j, "interrupted", r->interrupted);
-    yk_json_bool(j, "diverged", r->status == YK_EDIVERGED);
-    YK_JSON_TEXTS(j, {"run", r->run_dir}, {"checkpoint", r->checkpoint});
+    YK_JSON(j, YK_BOOL("interrupted", r->interrupted), YK_BOOL("diverged", r->status == YK_EDIVERGED),
+            YK_TEXT("run", r->run_dir), YK_TEXT("checkpoint", r->checkpoint));
 }
 
 static char *to_json(const yk_config *c, const yk_result *r, bool indent)
 {
     const bool stopped = r->status ? r->status == YK_EINTERRUPTED : r->interrupted;
     yk_json j = {.indent = indent};
-    yk_json_object(&j, NULL);
-    YK_JSON_TEXTS(&j, {"state", stopped ? "stopped" : r->status ? "failed" : "done"}, {"error", r->error});
-    yk_json_int(&j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
+    YK_JSON(&j, YK_OBJECT(NULL),
+            YK_TEXT("state", stopped     ? "stopped"
+                             : r->status ? "failed"
+                                         : "done"),
+            YK_TEXT("error", r->error),
+            YK_INT("exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status)));
     /* a run that failed before there was a model has no results */
     if (!r->status || (r->status != YK_EINTERRUPTED && r->params) || r->from_launcher)
         add_results(&j, c, r);

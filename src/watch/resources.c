@@ -222,28 +222,12 @@ static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, con
 
 /* ---- the file */
 
-/* Unknown values are left out. */
-static void put_known(yk_json *j, const yk__json_real *v)
-{
-    for (; v->name; v++)
-        if (isfinite(v->value))
-            yk_json_real(j, v->name, v->value);
-}
-
-#define PUT_KNOWN(j, ...) put_known(j, (const yk__json_real[]){__VA_ARGS__, {NULL, 0}})
-
-static void whole(yk_json *j, const char *name, double value)
-{
-    if (isfinite(value))
-        yk_json_int(j, name, (int64_t)value);
-}
-
 static yk_json *begin_line(yk_resources *r, const char *kind)
 {
     yk_json *j = &r->line;
     j->digits = 6;
-    yk_json_object(j, NULL);
-    yk_json_text(j, "kind", kind);
+    j->known_only = true;
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("kind", kind));
     return j;
 }
 
@@ -258,35 +242,25 @@ static void write_host(yk_resources *r)
 {
     if (!r->file)
         return;
+    const yk_usage *u = &r->usage;
     yk_json *j = begin_line(r, "host");
-    yk_json_int(j, "rank", r->config.rank);
-    yk_json_text(j, "role", r->config.role ? r->config.role : "worker");
-    yk_json_text(j, "host", r->usage.host);
-    yk_json_int(j, "pid", getpid());
-    PUT_KNOWN(j, {"cores", r->usage.cores});
-    whole(j, "memory_bytes", r->usage.memory_limit);
-    yk_json_object(j, "nic");
-    for (int i = 0; i < r->first.nnics; i++)
-        yk_json_fixed(j, r->first.nic[i].name,
-                      r->first.nic[i].rate > 0.0 ? r->first.nic[i].rate : (double)NAN, 0);
-    yk_json_end(j);
-    if (r->usage.network)
-        yk_json_int(j, "network", (int64_t)r->usage.network);
-    PUT_KNOWN(j, {"interval", r->config.every});
-    yk_json_fixed(j, "began", yk_wall(), 3);
+    YK_JSON(j, YK_INT("rank", r->config.rank), YK_TEXT("role", r->config.role ? r->config.role : "worker"),
+            YK_TEXT("host", u->host), YK_INT("pid", getpid()), YK_REAL("cores", u->cores),
+            YK_FIXED("memory_bytes", u->memory_limit, 0), YK_OBJECT("nic"));
+    for (const yk_nic *n = r->first.nic; n < r->first.nic + r->first.nnics; n++)
+        YK_JSON(j, n->rate > 0.0 ? YK_FIXED(n->name, n->rate, 0) : YK_RAW(n->name, NULL));
+    YK_JSON(j, YK_END, YK_IF(u->network, YK_INT("network", u->network)), YK_REAL("interval", r->config.every),
+            YK_FIXED("began", yk_wall(), 3));
     end_line(r);
 }
 
 /* The traffic of all programs on the host. */
 static void write_interfaces(yk_json *j, const yk_sample *s)
 {
-    PUT_KNOWN(j, {"net_in", s->net_in}, {"net_out", s->net_out}, {"lo_in", s->lo_in}, {"lo_out", s->lo_out});
-    yk_json_object(j, "interfaces");
-    for (int i = 0; i < s->nnics; i++) {
-        yk_json_object(j, s->nic[i].name);
-        PUT_KNOWN(j, {"in", s->nic[i].in}, {"out", s->nic[i].out});
-        yk_json_end(j);
-    }
+    YK_JSON(j, YK_REAL("net_in", s->net_in), YK_REAL("net_out", s->net_out), YK_REAL("lo_in", s->lo_in),
+            YK_REAL("lo_out", s->lo_out), YK_OBJECT("interfaces"));
+    for (const yk_nic *n = s->nic; n < s->nic + s->nnics; n++)
+        YK_JSON(j, YK_OBJECT(n->name), YK_REAL("in", n->in), YK_REAL("out", n->out), YK_END);
     yk_json_end(j);
 }
 
@@ -295,19 +269,17 @@ static void write_sample(yk_resources *r, const yk_sample *s)
     if (!r->file)
         return;
     yk_json *j = begin_line(r, "sample");
-    yk_json_fixed(j, "seconds", s->seconds, 3);
-    PUT_KNOWN(j, {"cpu_user", s->cpu_user}, {"cpu_system", s->cpu_system}, {"cpu_host", s->cpu_host});
-    whole(j, "rss", s->rss);
-    whole(j, "rss_peak", s->rss_peak);
-    whole(j, "host_memory", s->host_memory);
+    YK_JSON(j, YK_FIXED("seconds", s->seconds, 3), YK_REAL("cpu_user", s->cpu_user),
+            YK_REAL("cpu_system", s->cpu_system), YK_REAL("cpu_host", s->cpu_host),
+            YK_FIXED("rss", s->rss, 0), YK_FIXED("rss_peak", s->rss_peak, 0),
+            YK_FIXED("host_memory", s->host_memory, 0));
     if (!r->config.other_writes_host)
         write_interfaces(j, s);
-    if (r->config.bytes) {
-        YK_JSON_INTS(j, {"sent", s->bytes.sent}, {"received", s->bytes.received});
-        PUT_KNOWN(j, {"sent_rate", s->sent}, {"received_rate", s->received});
-    }
-    PUT_KNOWN(j, {"disk_read", s->disk_read}, {"disk_written", s->disk_written}, {"switches", s->switches},
-              {"switches_forced", s->switches_forced});
+    if (r->config.bytes)
+        YK_JSON(j, YK_INT("sent", s->bytes.sent), YK_INT("received", s->bytes.received),
+                YK_REAL("sent_rate", s->sent), YK_REAL("received_rate", s->received));
+    YK_JSON(j, YK_REAL("disk_read", s->disk_read), YK_REAL("disk_written", s->disk_written),
+            YK_REAL("switches", s->switches), YK_REAL("switches_forced", s->switches_forced));
     if (r->config.phases) {
         yk_json_int(j, "steps", (int64_t)s->steps);
         yk_phases_json(j, s->phase, 1.0, r->config.server);
@@ -326,11 +298,9 @@ static void end_alert(yk_resources *r, yk_alert_kind what)
         if (r->usage.nalerts < YK_MAX_ALERTS)
             r->usage.alert[r->usage.nalerts++] = a;
         if (r->file && a.seconds >= yk_log_gap(w->end, r->config.every)) {
-            yk_json *j = begin_line(r, "alert");
-            yk_json_text(j, "what", yk_alert_name(what));
-            yk_json_fixed(j, "begin", a.begin, 3);
-            yk_json_fixed(j, "seconds", a.seconds, 3);
-            yk_json_fixed(j, "level", a.level, 3);
+            YK_JSON(begin_line(r, "alert"), YK_TEXT("what", yk_alert_name(what)),
+                    YK_FIXED("begin", a.begin, 3), YK_FIXED("seconds", a.seconds, 3),
+                    YK_FIXED("level", a.level, 3));
             end_line(r);
         }
     }

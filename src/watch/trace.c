@@ -131,37 +131,23 @@ void yk_trace_clock(yk_trace *t, int64_t offset, uint64_t zero)
 
 static void put_name(yk_json *j, const char *what, int rank, size_t tid, const char *name)
 {
-    yk_json_object(j, NULL);
-    YK_JSON_TEXTS(j, {"name", what}, {"ph", "M"});
-    YK_JSON_INTS(j, {"pid", rank}, {"tid", tid});
-    yk_json_object(j, "args");
-    yk_json_text(j, "name", name);
-    yk_json_end(j);
-    yk_json_end(j);
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("name", what), YK_TEXT("ph", "M"), YK_INT("pid", rank),
+            YK_INT("tid", tid), YK_OBJECT("args"), YK_TEXT("name", name), YK_END, YK_END);
 }
 
 static void put_event(yk_json *j, const yk_trace *t, size_t tid, const event *e)
 {
     const bool counter = e->peer == COUNTER;
-    yk_json_object(j, NULL);
-    yk_json_text(j, "name", e->name);
-    if (!counter)
-        yk_json_text(j, "cat", e->peer == NO_PEER ? "step" : "message");
-    yk_json_text(j, "ph", counter ? "C" : "X");
-    yk_json_fixed(j, "ts", ((double)(int64_t)(e->begin - t->zero) + (double)t->offset) * 1e-3, 3);
-    if (!counter)
-        yk_json_fixed(j, "dur", (double)e->took * 1e-3, 3);
-    yk_json_int(j, "pid", t->rank);
-    if (!counter)
-        yk_json_int(j, "tid", (int64_t)tid);
-    if (e->peer != NO_PEER) {
-        yk_json_object(j, "args");
-        if (counter)
-            yk_json_real(j, e->name, e->value);
-        else
-            YK_JSON_INTS(j, {"peer", e->peer}, {"bytes", e->bytes});
-        yk_json_end(j);
-    }
+    YK_JSON(j, YK_OBJECT(NULL), YK_TEXT("name", e->name),
+            YK_IF(!counter, YK_TEXT("cat", e->peer == NO_PEER ? "step" : "message")),
+            YK_TEXT("ph", counter ? "C" : "X"),
+            YK_FIXED("ts", ((double)(int64_t)(e->begin - t->zero) + (double)t->offset) * 1e-3, 3),
+            YK_IF(!counter, YK_FIXED("dur", (double)e->took * 1e-3, 3)), YK_INT("pid", t->rank),
+            YK_IF(!counter, YK_INT("tid", tid)));
+    if (counter)
+        YK_JSON(j, YK_OBJECT("args"), YK_REAL(e->name, e->value), YK_END);
+    else if (e->peer != NO_PEER)
+        YK_JSON(j, YK_OBJECT("args"), YK_INT("peer", e->peer), YK_INT("bytes", e->bytes), YK_END);
     yk_json_end(j);
 }
 
@@ -196,13 +182,8 @@ yk_status yk_trace_text(const yk_trace *t, char **out)
         all_dropped += dropped(t->track[i]);
     snprintf(name, sizeof name, "rank %d (%s)", t->rank, t->role);
     put_name(&j, "process_name", t->rank, 0, name);
-    yk_json_object(&j, NULL);
-    YK_JSON_TEXTS(&j, {"name", "yoke"}, {"ph", "M"});
-    yk_json_int(&j, "pid", t->rank);
-    yk_json_object(&j, "args");
-    yk_json_int(&j, "dropped", (int64_t)all_dropped);
-    yk_json_end(&j);
-    yk_json_end(&j);
+    YK_JSON(&j, YK_OBJECT(NULL), YK_TEXT("name", "yoke"), YK_TEXT("ph", "M"), YK_INT("pid", t->rank),
+            YK_OBJECT("args"), YK_INT("dropped", all_dropped), YK_END, YK_END);
     for (size_t i = 0; i < t->n; i++)
         put_track(&j, t, i + 1, t->track[i]);
     *out = yk_json_take(&j);
