@@ -10,6 +10,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+yk_path yk_path_of(const char *format, ...)
+{
+    yk_path path;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(path.s, sizeof path.s, format, args);
+    va_end(args);
+    return path;
+}
+
+yk_status yk_path_keep(const char *path, char **out)
+{
+    *out = strdup(path);
+    return *out ? YK_OK : yk_fail_memory(strlen(path), "a path");
+}
+
 /* ---- errors */
 
 static const char *remedy(int error)
@@ -57,9 +73,7 @@ yk_status yk_fail_path(const char *path, const char *doing, int error)
 
 yk_status yk_fail_in(const char *dir, const char *name, const char *doing, int error)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return yk_fail_path(path, doing, error);
+    return yk_fail_path(yk_path_of("%s/%s", dir, name).s, doing, error);
 }
 
 /* ---- opening */

@@ -15,6 +15,15 @@
 #define YK_BASE_DIR_H
 
 #include "base/status.h"
+#include <limits.h>
+
+/* A path as a value: yk_path_of("%s/step-%d", dir, 7).s. One that is too long for the system is cut, and still too long for it. */
+typedef struct {
+    char s[PATH_MAX + 256];
+} yk_path;
+
+yk_path yk_path_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+yk_status yk_path_keep(const char *path, char **out); /* a copy; the caller frees it */
 
 /* Like mkdir -p: not an error if the directory exists. The directory survives a power failure: its parent is synced. */
 yk_status yk_dir_make(const char *path);

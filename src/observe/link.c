@@ -212,16 +212,15 @@ static yk_status probe_all(yk_observer *o)
  * metrics.jsonl says how long the run has lasted. */
 static yk_status choose_number(yk_observer *o)
 {
-    char path[4096], directory[4096 + 32], line[1024];
+    char path[PATH_MAX], line[1024];
     if (!yk_sys->real_path(o->c.config->join, path) || !yk_sys->can_write(path))
         return YK_OK;
     yk_lines_last(path, "metrics.jsonl", "seconds", line, sizeof line);
     const double seconds = yk_line_number(line, "seconds");
     o->c.earlier_seconds = seconds > 0.0 ? seconds : 0.0;
     for (o->base.rank = 1; o->base.rank < MAX_NUMBERS; o->base.rank++) {
-        snprintf(directory, sizeof directory, "%s/worker-%d", path, o->base.rank);
-        if (yk_sys->make_dir(AT_FDCWD, directory, 0777) == 0)
-            return (o->shared_dir = strdup(path)) ? YK_OK : yk_fail_memory(strlen(path), "a path");
+        if (yk_sys->make_dir(AT_FDCWD, yk_path_of("%s/worker-%d", path, o->base.rank).s, 0777) == 0)
+            return yk_path_keep(path, &o->shared_dir);
         if (errno != EEXIST)
             break;
     }
@@ -242,9 +241,10 @@ yk_status yk__link_open(yk_observer *o)
     yk_status st = yk_comm_broadcast(c->comm, path, sizeof path, seconds, "the run directory");
     if (st)
         return st;
-    if (c->rank > 0 && path[0] && yk_sys->can_write(path) && !(o->shared_dir = strdup(path)))
-        return yk_fail_memory(strlen(path), "a path");
-    st = probe_all(o);
+    if (c->rank > 0 && path[0] && yk_sys->can_write(path))
+        st = yk_path_keep(path, &o->shared_dir);
+    if (!st)
+        st = probe_all(o);
     uint64_t zero = yk_now_ns();
     if (!st)
         st = yk_comm_broadcast(c->comm, &zero, sizeof zero, seconds, "the probes of the other ranks");

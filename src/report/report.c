@@ -20,14 +20,10 @@
 
 extern char **environ;
 
-enum { MAX_PATH = PATH_MAX + 256 }; /* of a file in a directory that exists */
-
 /* Saves a text, and frees it. */
 static yk_status save(yk_text *t, const char *dir, const char *name, const char *ending)
 {
-    char path[MAX_PATH];
-    snprintf(path, sizeof path, "%s/%s%s", dir, name, ending);
-    const yk_status st = yk_text_save(t, NULL, path);
+    const yk_status st = yk_text_save(t, NULL, yk_path_of("%s/%s%s", dir, name, ending).s);
     yk_text_fini(t);
     return st;
 }
@@ -98,15 +94,13 @@ static yk_status convert(const char *from, const char *to, int height, const cha
 static yk_status convert_text(const char *temp, yk_text *svg, const char *dir, const char *name)
 {
     static const char label[] = " height=\"";
-    char from[MAX_PATH], to[MAX_PATH];
     uint64_t height = YK__HEIGHT;
     const char *at = svg->status ? NULL : strstr(svg->s, label);
     if (at)
         yk_digits_after(label, at, INT_MAX, &height);
     const yk_status st = save(svg, temp, name, ".svg");
-    snprintf(from, sizeof from, "%s/%s.svg", temp, name);
-    snprintf(to, sizeof to, "%s/%s.png", dir, name);
-    return st ? st : convert(from, to, (int)height, temp);
+    const yk_path from = yk_path_of("%s/%s.svg", temp, name), to = yk_path_of("%s/%s.png", dir, name);
+    return st ? st : convert(from.s, to.s, (int)height, temp);
 }
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
@@ -246,13 +240,10 @@ static yk_status check_out(const char *out)
     const char *name = slash ? slash + 1 : path, *directory = slash ? path : ".";
     if (slash)
         *slash = '\0';
-    for (size_t i = 0; i < sizeof up / sizeof *up && fnmatch(names, name, FNM_EXTMATCH) == 0; i++) {
-        char run[PATH_MAX + 8];
-        snprintf(run, sizeof run, "%s%s", directory, up[i]);
-        if (yk_is_run(run))
+    for (size_t i = 0; i < sizeof up / sizeof *up && fnmatch(names, name, FNM_EXTMATCH) == 0; i++)
+        if (yk_is_run(yk_path_of("%s%s", directory, up[i]).s))
             return yk_fail(YK_EUSAGE, "--out %s: this is a file of a run directory; choose another name",
                            out);
-    }
     return YK_OK;
 }
 

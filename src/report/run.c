@@ -29,15 +29,6 @@ enum {
 static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
 enum { MAX_LINE = 1 << 20 };                       /* bytes */
 
-enum { MAX_PATH = PATH_MAX + 256 }; /* of a file in a directory that exists */
-
-/* Returns DIR/NAME. */
-static const char *join(const char *dir, const char *name, char *out /* [MAX_PATH] */)
-{
-    snprintf(out, MAX_PATH, "%s/%s", dir, name);
-    return out;
-}
-
 /* Calls `take` for each line of such a file, without its newline; `whole` is false for a last line that has none. A file that does
  * not exist has no lines. */
 typedef yk_status take_line_function(void *context, char *line, size_t size, bool whole);
@@ -45,9 +36,8 @@ typedef yk_status take_line_function(void *context, char *line, size_t size, boo
 static yk_status each_line(const char *dir, const char *name, uint64_t max, take_line_function take,
                            void *context)
 {
-    char path[MAX_PATH];
     int fd;
-    yk_status st = yk_file_open_regular(join(dir, name, path), max, &fd);
+    yk_status st = yk_file_open_regular(yk_path_of("%s/%s", dir, name).s, max, &fd);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd >= 0 && !f) {
         close(fd);
@@ -363,10 +353,9 @@ static yk_status read_hosts(yk_run *r, char *comment)
 
 static yk_status read_config(yk_run *r)
 {
-    char path[MAX_PATH];
     yk_ini in;
-    yk_status st = yk_ini_open_regular(join(r->path, "config.ini", path), MAX_CONFIG,
-                                       YK_INI_LENIENT | YK_INI_COMMENTS, &in);
+    const yk_path path = yk_path_of("%s/config.ini", r->path);
+    yk_status st = yk_ini_open_regular(path.s, MAX_CONFIG, YK_INI_LENIENT | YK_INI_COMMENTS, &in);
     while (yk_ini_next(&in, &st))
         st = in.comment ? read_hosts(r, in.comment) : in.name ? add_option(r, in.name, in.value) : YK_OK;
     return yk_ini_close(&in, st);
@@ -377,9 +366,8 @@ static yk_status read_config(yk_run *r)
 /* Invalid JSON counts as missing: the run was killed while writing, or another program wrote the file. */
 static yk_status read_summary(yk_run *r)
 {
-    char path[MAX_PATH];
     int fd;
-    yk_status st = yk_file_open_regular(join(r->path, "summary.json", path), MAX_SUMMARY, &fd);
+    yk_status st = yk_file_open_regular(yk_path_of("%s/summary.json", r->path).s, MAX_SUMMARY, &fd);
     if (fd >= 0) {
         r->summary = json_loadfd(fd, 0, NULL);
         close(fd);
@@ -539,9 +527,8 @@ void yk_run_list_fini(yk_run_list *l)
 
 bool yk_is_run(const char *path)
 {
-    char log[MAX_PATH];
     struct stat s;
-    return stat(join(path, "metrics.jsonl", log), &s) == 0 && S_ISREG(s.st_mode);
+    return stat(yk_path_of("%s/metrics.jsonl", path).s, &s) == 0 && S_ISREG(s.st_mode);
 }
 
 /* Adds a path from realpath(), unless it is in the list. */
@@ -600,10 +587,10 @@ static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_o
     /* without it: by name */
     each_line(path, "plan.txt", MAX_PLAN, order_by_plan, &(ordering){entry, n, 0});
     for (int i = 0; i < n; i++) {
-        char below[MAX_PATH];
+        const yk_path below = yk_path_of("%s/%s", path, entry[i]->d_name);
         struct stat s;
-        if (!st && lstat(join(path, entry[i]->d_name, below), &s) == 0 && S_ISDIR(s.st_mode))
-            st = walk(l, below, depth - 1, found_out);
+        if (!st && lstat(below.s, &s) == 0 && S_ISDIR(s.st_mode))
+            st = walk(l, below.s, depth - 1, found_out);
         free(entry[i]);
     }
     free(entry);

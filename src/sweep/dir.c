@@ -73,11 +73,10 @@ static bool is_foreign(const char *path)
 static yk_status save_plan(const yk_sweep_plan *plan, bool force)
 {
     const char *directory = plan->path;
-    char path[PATH_MAX], *is = yk_sweep_plan_text(plan);
+    char *is = yk_sweep_plan_text(plan);
     yk_text was = {0}, file = {0};
     bool found;
-    snprintf(path, sizeof path, "%s/plan.txt", directory);
-    yk_status st = is ? read_text(path, &was, &found) : YK_ESYSTEM;
+    yk_status st = is ? read_text(yk_path_of("%s/plan.txt", directory).s, &was, &found) : YK_ESYSTEM;
     if (!st && found)
         st = compare_plan(plan, was.s, is, force);
     if (!st && !(found && strcmp(was.s, is) == 0)) {
@@ -108,8 +107,6 @@ yk_status yk_sweep_dir_open(const yk_sweep_plan *plan, bool force, yk_lock **loc
 
 /* ---- runs */
 
-enum { MAX_PATH = PATH_MAX + 256 };
-
 /* Whether the run there is readable and has the options of the plan. any_length: except its epochs and steps. */
 static bool has_options(const char *file, const yk_sweep_run *run, bool any_length)
 {
@@ -132,19 +129,16 @@ static bool has_options(const char *file, const yk_sweep_run *run, bool any_leng
 
 json_t *yk_sweep_run_json(const yk_sweep_run *run, const char *name)
 {
-    char file[MAX_PATH];
-    snprintf(file, sizeof file, "%s/%s", run->path, name);
-    return json_load_file(file, 0, NULL);
+    return json_load_file(yk_path_of("%s/%s", run->path, name).s, 0, NULL);
 }
 
 void yk_sweep_run_find(yk_sweep_run *run, bool any_length)
 {
-    char options[MAX_PATH];
-    snprintf(options, sizeof options, "%s/config.ini", run->path);
+    const yk_path options = yk_path_of("%s/config.ini", run->path);
     yk_sweep_run_take(run, NULL);
-    run->state = access(options, F_OK)                    ? YK_SWEEP_NOT_RUN
-                 : !has_options(options, run, any_length) ? YK_SWEEP_DIFFERENT
-                                                          : YK_SWEEP_STOPPED;
+    run->state = access(options.s, F_OK)                    ? YK_SWEEP_NOT_RUN
+                 : !has_options(options.s, run, any_length) ? YK_SWEEP_DIFFERENT
+                                                            : YK_SWEEP_STOPPED;
     json_t *summary = run->state == YK_SWEEP_STOPPED ? yk_sweep_run_json(run, "summary.json") : NULL;
     const char *state = yk_string_at(summary, "state");
     const bool failed = state && !strcmp(state, "failed") && yk_number_at(summary, "diverged") != 1.0;

@@ -165,22 +165,14 @@ typedef struct {
     yk_safetensors *model, *state; /* state: NULL if the path is that of a model file */
 } files;
 
-static yk_status open_file(const char *directory, const char *name, yk_safetensors **out)
-{
-    char *path = name ? yk__path("%s/%s", directory, name) : yk__path("%s", directory);
-    const yk_status st = path ? yk__model_open(path, out) : YK_ESYSTEM;
-    free(path);
-    return st;
-}
-
 /* close_files() even after an error. */
 static yk_status open_files(const char *path, files *out)
 {
     *out = (files){0};
     if (yk__is_model_file(path))
-        return open_file(path, NULL, &out->model);
-    yk_status st = open_file(path, YK__MODEL_FILE, &out->model);
-    return st ? st : open_file(path, YK__STATE_FILE, &out->state);
+        return yk__model_open(path, &out->model);
+    yk_status st = yk__model_open(yk_path_of("%s/" YK__MODEL_FILE, path).s, &out->model);
+    return st ? st : yk__model_open(yk_path_of("%s/" YK__STATE_FILE, path).s, &out->state);
 }
 
 static void close_files(files *f)

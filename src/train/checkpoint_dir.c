@@ -20,22 +20,9 @@ enum { KEEP = 2 };
 static const char top_name[] = "checkpoints", saving_name[] = ".saving", best_name[] = "checkpoints/best";
 static const char *const files[] = {YK__MODEL_FILE, YK__STATE_FILE};
 
-char *yk__path(const char *format, ...)
+static yk_path step_path(const char *run_dir, uint64_t step)
 {
-    va_list args;
-    char *path;
-    va_start(args, format);
-    if (vasprintf(&path, format, args) < 0) {
-        path = NULL;
-        yk_fail_memory(strlen(format), "a path");
-    }
-    va_end(args);
-    return path;
-}
-
-static char *step_path(const char *run_dir, uint64_t step)
-{
-    return yk__path("%s/%s/step-%" PRIu64, run_dir, top_name, step);
+    return yk_path_of("%s/%s/step-%" PRIu64, run_dir, top_name, step);
 }
 
 /* ---- removing ---- */
@@ -163,19 +150,16 @@ static yk_status done_text(const char *directory, char out[static 2 * LINE])
     for (int i = 0; !st && i < 2; i++) {
         uint64_t size = 0;
         uint32_t crc = 0;
-        char *path = yk__path("%s/%s", directory, files[i]);
-        st = path ? measure(path, &size, &crc) : YK_ESYSTEM;
+        st = measure(yk_path_of("%s/%s", directory, files[i]).s, &size, &crc);
         snprintf(out + strlen(out), LINE, "%s %" PRIu64 " %08x\n", files[i], size, crc);
-        free(path);
     }
     return st;
 }
 
 static yk_status write_done(const char *run_dir)
 {
-    char text[2 * LINE], *directory = yk__path("%s/" YK__SAVING, run_dir);
-    const yk_status st = directory ? done_text(directory, text) : YK_ESYSTEM;
-    free(directory);
+    char text[2 * LINE];
+    const yk_status st = done_text(yk_path_of("%s/" YK__SAVING, run_dir).s, text);
     return st ? st : yk_file_save(run_dir, YK__SAVING "/DONE", "%s", text);
 }
 
@@ -194,12 +178,8 @@ static const char no_done[] = "it has no DONE file";
 /* NULL: the directory is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
 static const char *find_damage(const char *directory)
 {
-    char is[2 * LINE], text[1024], *path = yk__path("%s/DONE", directory);
-    if (!path)
-        return "out of memory";
-    const bool there = read_text(path, text, sizeof text);
-    free(path);
-    if (!there)
+    char is[2 * LINE], text[1024];
+    if (!read_text(yk_path_of("%s/DONE", directory).s, text, sizeof text))
         return no_done;
     return done_text(directory, is) || strncmp(text, is, strlen(is))
                ? "the size or checksum of a file differs from that in DONE"
@@ -208,46 +188,42 @@ static const char *find_damage(const char *directory)
 
 /* ---- the best checkpoint ---- */
 
-/* The path of the checkpoint that a file "best" names; NULL: it is not such a file, or there is no memory. */
-static char *named_by(const char *file)
+/* The checkpoint that a file "best" names; false: it is not such a file. */
+static bool named_by(const char *file, yk_path *out)
 {
     char text[32] = "";
-    uint64_t step;
+    uint64_t step = 0;
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
     if (strcmp(name, "best") || !read_text(file, text, sizeof text))
-        return NULL;
+        return false;
     const char *end = yk_digits_after("step-", text, UINT64_MAX, &step);
-    return end && !strcmp(end, "\n") ? yk__path("%.*sstep-%" PRIu64, (int)(name - file), file, step) : NULL;
+    *out = yk_path_of("%.*sstep-%" PRIu64, (int)(name - file), file, step);
+    return end && !strcmp(end, "\n");
 }
 
-/* The checkpoint that checkpoints/best names, complete or not. *damage_out: what is wrong with the file or the checkpoint; NULL:
+/* Whether checkpoints/best names a checkpoint, complete or not. *damage_out: what is wrong with the file or the checkpoint; NULL:
  * nothing, or there is no file. */
-static yk_status find_best(const char *run_dir, char **path_out, const char **damage_out)
+static bool find_best(const char *run_dir, yk_path *out, const char **damage_out)
 {
     struct stat there;
-    char *file = yk__path("%s/%s", run_dir, best_name);
-    *path_out = file ? named_by(file) : NULL;
+    const yk_path file = yk_path_of("%s/%s", run_dir, best_name);
+    const bool named = named_by(file.s, out);
     *damage_out = NULL;
-    if (*path_out)
-        *damage_out =
-            yk_sys->stat(AT_FDCWD, *path_out, &there, 0) ? "it does not exist" : find_damage(*path_out);
-    else if (file && yk_sys->stat(AT_FDCWD, file, &there, AT_SYMLINK_NOFOLLOW) == 0)
+    if (named)
+        *damage_out = yk_sys->stat(AT_FDCWD, out->s, &there, 0) ? "it does not exist" : find_damage(out->s);
+    else if (yk_sys->stat(AT_FDCWD, file.s, &there, AT_SYMLINK_NOFOLLOW) == 0)
         *damage_out = "it does not name a checkpoint";
-    free(file);
-    return file ? YK_OK : YK_ESYSTEM;
+    return named;
 }
 
 /* best 0: none any more, because the run is resumed without a validation set. */
 yk_status yk__checkpoint_name_best(const char *run_dir, uint64_t best)
 {
-    char *old = NULL;
+    yk_path old;
     const char *damage;
-    yk_status st = best ? yk_file_save(run_dir, best_name, "step-%" PRIu64 "\n", best)
-                        : find_best(run_dir, &old, &damage);
-    if (old)
-        st = yk_remove_in(run_dir, best_name);
-    free(old);
-    return st;
+    if (best)
+        return yk_file_save(run_dir, best_name, "step-%" PRIu64 "\n", best);
+    return find_best(run_dir, &old, &damage) ? yk_remove_in(run_dir, best_name) : YK_OK;
 }
 
 /* ---- saving ---- */
@@ -304,14 +280,14 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
 
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, yk_status st, char **path_out)
 {
-    char *path = step_path(run_dir, step);
+    const yk_path path = step_path(run_dir, step);
     if (!st)
-        st = path ? write_done(run_dir) : YK_ESYSTEM;
+        st = write_done(run_dir);
     const int top = yk_dir_open(run_dir, top_name);
     if (!st && top < 0)
         st = yk_fail_in(run_dir, top_name, "cannot open the directory", errno);
     if (!st)
-        st = rename_saved(top, run_dir, step, path);
+        st = rename_saved(top, run_dir, step, path.s);
     if (st && top >= 0)
         remove_checkpoint(top, run_dir, saving_name);
     if (!st)
@@ -319,13 +295,10 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, 
     if (!st)
         remove_old(top, run_dir, step, best);
     yk_fs_close(top);
-    if (!st && path_out) {
-        free(*path_out);
-        *path_out = path;
-        path = NULL;
-    }
-    free(path);
-    return st;
+    if (st || !path_out)
+        return st;
+    free(*path_out);
+    return yk_path_keep(path.s, path_out);
 }
 
 /* ---- finding ---- */
@@ -333,11 +306,9 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, 
 /* The steps of all checkpoints, complete or not, in descending order. Unlike when saving, links are followed. */
 static size_t steps_in(const char *run_dir, uint64_t **out)
 {
-    char *path = yk__path("%s/%s", run_dir, top_name);
-    const int top = path ? yk_dir_open(path, NULL) : -1;
+    const int top = yk_dir_open(yk_path_of("%s/%s", run_dir, top_name).s, NULL);
     const size_t n = list_steps(top, true, out);
     yk_fs_close(top);
-    free(path);
     return n;
 }
 
@@ -347,18 +318,15 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out)
     uint64_t *step;
     *path_out = NULL;
     if (!find_damage(dir))
-        return (*path_out = yk__path("%s", dir)) ? YK_OK : YK_ESYSTEM;
+        return yk_path_keep(dir, path_out);
     const size_t n = steps_in(dir, &step);
     for (size_t i = 0; !st && !*path_out && i < n; i++) {
-        char *path = step_path(dir, step[i]);
-        const char *damage = path ? find_damage(path) : NULL;
-        if (damage) {
-            yk_warn("%s: skipping this checkpoint: %s", path, damage);
-            free(path);
-        } else {
-            *path_out = path;
-            st = path ? YK_OK : YK_ESYSTEM;
-        }
+        const yk_path path = step_path(dir, step[i]);
+        const char *damage = find_damage(path.s);
+        if (damage)
+            yk_warn("%s: skipping this checkpoint: %s", path.s, damage);
+        else
+            st = yk_path_keep(path.s, path_out);
     }
     free(step);
     return st;
@@ -370,14 +338,13 @@ yk_status yk__checkpoint_none(const char *run_dir)
     uint64_t *step;
     const size_t n = steps_in(run_dir, &step);
     for (size_t i = 0; !st && i < n; i++) {
-        char *path = step_path(run_dir, step[i]);
-        const char *damage = path ? find_damage(path) : no_done;
+        const yk_path path = step_path(run_dir, step[i]);
+        const char *damage = find_damage(path.s);
         if (damage != no_done)
             st = yk_fail(YK_EUSAGE,
                          "%s is damaged: %s; restore the file, or remove this directory to start from the "
                          "beginning",
-                         path, damage);
-        free(path);
+                         path.s, damage);
     }
     free(step);
     return st;
@@ -386,22 +353,18 @@ yk_status yk__checkpoint_none(const char *run_dir)
 yk_status yk_checkpoint_best(const char *run_dir, char **path_out)
 {
     const char *damage;
-    const yk_status st = find_best(run_dir, path_out, &damage);
-    if (damage) {
+    yk_path path;
+    const bool named = find_best(run_dir, &path, &damage);
+    *path_out = NULL;
+    if (damage)
         yk_warn("%s/%s: skipping the checkpoint of the best model%s%s: %s", run_dir, best_name,
-                *path_out ? ", " : "", *path_out ? strrchr(*path_out, '/') + 1 : "", damage);
-        free(*path_out);
-        *path_out = NULL;
-    }
-    return st;
+                named ? ", " : "", named ? strrchr(path.s, '/') + 1 : "", damage);
+    return damage || !named ? YK_OK : yk_path_keep(path.s, path_out);
 }
 
 bool yk__checkpoint_is_complete(const char *run_dir, uint64_t step)
 {
-    char *path = step_path(run_dir, step);
-    const bool complete = path && !find_damage(path);
-    free(path);
-    return complete;
+    return !find_damage(step_path(run_dir, step).s);
 }
 
 bool yk__is_model_file(const char *path)
@@ -421,33 +384,24 @@ static yk_status require_newest(const char *option, const char *dir, char **path
         return yk_fail(YK_EUSAGE, "%s%s: cannot read: %s", option, *dir ? dir : "''", strerror(errno));
     uint64_t *step;
     const size_t n = steps_in(dir, &step);
-    char *model = yk__path("%s/" YK__MODEL_FILE, dir), *newest = NULL;
-    if (model && yk_sys->stat(AT_FDCWD, model, &there, 0) == 0)
-        newest = yk__path("%s", dir);
-    else if (n)
-        newest = step_path(dir, step[0]);
-    const char *damage = newest ? find_damage(newest) : NULL;
-    st = damage ? yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint: %s is %s: %s", option, dir, newest,
+    const bool own = yk_sys->stat(AT_FDCWD, yk_path_of("%s/" YK__MODEL_FILE, dir).s, &there, 0) == 0;
+    const yk_path newest = own || !n ? yk_path_of("%s", dir) : step_path(dir, step[0]);
+    const char *damage = own || n ? find_damage(newest.s) : NULL;
+    st = damage ? yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint: %s is %s: %s", option, dir, newest.s,
                           damage == no_done ? "incomplete" : "damaged", damage)
                 : yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint (checkpoints/step-N with a DONE file)",
                           option, dir);
     free(step);
-    free(model);
-    free(newest);
     return st;
 }
 
 yk_status yk__checkpoint_require(const char *option, const char *dir, bool best, char **path_out)
 {
-    char *named = named_by(dir);
-    yk_status st = YK_OK;
+    yk_path path;
+    const bool named = named_by(dir, &path);
     *path_out = NULL;
     if (!named && yk__is_model_file(dir))
-        return (*path_out = yk__path("%s", dir)) ? YK_OK : YK_ESYSTEM;
-    if (!named && best)
-        st = yk_checkpoint_best(dir, path_out);
-    if (!st && !*path_out)
-        st = require_newest(option, named ? named : dir, path_out);
-    free(named);
-    return st;
+        return yk_path_keep(dir, path_out);
+    const yk_status st = !named && best ? yk_checkpoint_best(dir, path_out) : YK_OK;
+    return st || *path_out ? st : require_newest(option, named ? path.s : dir, path_out);
 }

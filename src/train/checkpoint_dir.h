@@ -25,9 +25,6 @@
 void yk__checkpoint_clear(const char *run_dir); /* removes what a killed run left behind */
 yk_status yk__checkpoint_begin(const char *run_dir);
 
-/* A formatted path; the caller frees it. NULL: out of memory, which is reported. */
-char *yk__path(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* best: the step of the best model; 0: none. If `st` is an error, only removes what was written so far. *path_out is replaced;
  * path_out may be NULL. */
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, yk_status st,

@@ -323,10 +323,9 @@ yk_status yk__end_run(yk__trainer *t, yk_status st)
 void yk_summary_save_lost(const yk_config *c, yk_result *r, time_t since)
 {
     struct stat config;
-    char *path = yk__path("%s/config.ini", r->run_dir);
-    const bool ours = path && yk_sys->stat(AT_FDCWD, path, &config, 0) == 0 && config.st_mtime >= since;
-    free(path);
-    if (!ours) /* the directory holds an older run, or none */
+    const yk_path path = yk_path_of("%s/config.ini", r->run_dir);
+    if (yk_sys->stat(AT_FDCWD, path.s, &config, 0) ||
+        config.st_mtime < since) /* the directory holds an older run, or none */
         return;
     r->from_launcher = true;
     r->lr = yk_by_group_of(&c->lr, "", true, (double)NAN);

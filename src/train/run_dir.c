@@ -126,26 +126,21 @@ yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out)
     const time_t now = (time_t)yk_wall();
     struct tm tm;
     if (out)
-        return (*dir_out = yk__path("%s", out)) ? YK_OK : YK_ESYSTEM;
+        return yk_path_keep(out, dir_out);
     *dir_out = NULL;
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
     const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
     yk_status st = yk_dir_make("runs");
-    for (int n = 2; !st && !*dir_out; n++) {
-        char *dir = yk__path("runs/%.40s-%s-%d%s", name, when, (int)getpid(), number);
+    for (int n = 2; !st; n++) {
+        const yk_path dir = yk_path_of("runs/%.40s-%s-%d%s", name, when, (int)getpid(), number);
         snprintf(number, sizeof number, "-%d", n);
-        if (!dir)
-            return YK_ESYSTEM;
-        const bool made = yk_sys->make_dir(AT_FDCWD, dir, 0777) == 0;
-        if (made)
+        if (yk_sys->make_dir(AT_FDCWD, dir.s, 0777) == 0) {
             st = yk_dir_sync("runs"); /* the new directory survives a power failure */
-        else if (errno != EEXIST)
-            st = yk_fail_path(dir, "cannot create the directory", errno);
-        if (made && !st)
-            *dir_out = dir;
-        else
-            free(dir);
+            return st ? st : yk_path_keep(dir.s, dir_out);
+        }
+        if (errno != EEXIST)
+            st = yk_fail_path(dir.s, "cannot create the directory", errno);
     }
     return st;
 }

@@ -259,9 +259,9 @@ yk_status yk_trained_file(const char *path, char **file_out)
         *file_out = found;
         return st;
     }
-    *file_out = yk__path("%s/%s", found, YK__MODEL_FILE);
+    st = yk_path_keep(yk_path_of("%s/" YK__MODEL_FILE, found).s, file_out);
     free(found);
-    return *file_out ? YK_OK : YK_ESYSTEM;
+    return st;
 }
 
 yk_status yk_trained_load(const char *path, yk_trained **out)

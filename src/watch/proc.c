@@ -32,9 +32,9 @@ static double number_after(const char *text, const char *name)
 
 uint64_t yk_network_id(const char *proc)
 {
-    char path[PATH_MAX], boot[64] = "";
+    char boot[64] = "";
     struct stat s;
-    if ((size_t)snprintf(path, sizeof path, "%s/self/ns/net", proc) >= sizeof path || stat(path, &s))
+    if (stat(yk_path_of("%s/self/ns/net", proc).s, &s))
         return 0;
     yk_file_text(boot, sizeof boot, "%s/sys/kernel/random/boot_id", proc);
     uint64_t hash = (uint64_t)s.st_ino;
@@ -70,18 +70,16 @@ static void read_self(const char *proc, char text[TEXT], yk_proc_sample *out)
 /* Seconds that threads waited for a core: the second number of each thread's schedstat. */
 static double delayed(const char *proc)
 {
-    char path[PATH_MAX];
+    const yk_path path = yk_path_of("%s/self/task", proc);
     double sum = 0.0;
     bool any = false;
-    if ((size_t)snprintf(path, sizeof path, "%s/self/task", proc) >= sizeof path)
-        return (double)NAN;
-    DIR *d = opendir(path);
+    DIR *d = opendir(path.s);
     if (!d)
         return (double)NAN;
     for (struct dirent *e; (e = readdir(d));) {
         char text[128];
         uint64_t waited;
-        if (e->d_name[0] != '.' && yk_file_text(text, sizeof text, "%s/%s/schedstat", path, e->d_name) &&
+        if (e->d_name[0] != '.' && yk_file_text(text, sizeof text, "%s/%s/schedstat", path.s, e->d_name) &&
             yk_word_digits(text, 1, &waited)) {
             sum += (double)waited * 1e-9;
             any = true;
