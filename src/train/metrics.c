@@ -20,45 +20,30 @@ enum {
     HIGHER = 1
 };
 
-enum {
-    LOSS,
-    LOG_LOSS,
-    ENTROPY,
-    ACCURACY,
-    AUC,
-    PR_AUC,
-    BRIER,
-    CALIBRATION,
-    PRECISION,
-    RECALL,
-    F1,
-    MACRO_PRECISION,
-    MACRO_RECALL,
-    MACRO_F1,
-    R2,
-    MAE,
-    RMSE
-};
+#define METRICS(X)                                                                                           \
+    X(LOSS, "loss", "loss", LOWER, false, CLASSES | NUMBERS)                                                 \
+    X(LOG_LOSS, "log_loss", "log loss", LOWER, false, CLASSES)                                               \
+    X(ENTROPY, "normalized_entropy", "normalized entropy", LOWER, false, CLASSES)                            \
+    X(ACCURACY, "accuracy", "accuracy", HIGHER, false, CLASSES)                                              \
+    X(AUC, "auc", "AUC", HIGHER, true, BINARY)                                                               \
+    X(PR_AUC, "pr_auc", "PR-AUC", HIGHER, true, BINARY)                                                      \
+    X(BRIER, "brier", "Brier score", LOWER, true, CLASSES)                                                   \
+    X(CALIBRATION, "calibration_error", "calibration error", LOWER, true, CLASSES)                           \
+    X(PRECISION, "precision", "precision", HIGHER, false, BINARY)                                            \
+    X(RECALL, "recall", "recall", HIGHER, false, BINARY)                                                     \
+    X(F1, "f1", "F1", HIGHER, false, BINARY)                                                                 \
+    X(MACRO_PRECISION, "macro_precision", "macro precision", HIGHER, false, CLASSES)                         \
+    X(MACRO_RECALL, "macro_recall", "macro recall", HIGHER, false, CLASSES)                                  \
+    X(MACRO_F1, "macro_f1", "macro F1", HIGHER, false, CLASSES)                                              \
+    X(R2, "r2", "R2", HIGHER, false, NUMBERS)                                                                \
+    X(MAE, "mae", "MAE", LOWER, false, NUMBERS)                                                              \
+    X(RMSE, "rmse", "RMSE", LOWER, false, NUMBERS)
 
-const yk_metric_kind yk_metric_kinds[YK_METRICS] = {
-    [LOSS] = {"loss", "loss", LOWER, false, CLASSES | NUMBERS},
-    [LOG_LOSS] = {"log_loss", "log loss", LOWER, false, CLASSES},
-    [ENTROPY] = {"normalized_entropy", "normalized entropy", LOWER, false, CLASSES},
-    [ACCURACY] = {"accuracy", "accuracy", HIGHER, false, CLASSES},
-    [AUC] = {"auc", "AUC", HIGHER, true, BINARY},
-    [PR_AUC] = {"pr_auc", "PR-AUC", HIGHER, true, BINARY},
-    [BRIER] = {"brier", "Brier score", LOWER, true, CLASSES},
-    [CALIBRATION] = {"calibration_error", "calibration error", LOWER, true, CLASSES},
-    [PRECISION] = {"precision", "precision", HIGHER, false, BINARY},
-    [RECALL] = {"recall", "recall", HIGHER, false, BINARY},
-    [F1] = {"f1", "F1", HIGHER, false, BINARY},
-    [MACRO_PRECISION] = {"macro_precision", "macro precision", HIGHER, false, CLASSES},
-    [MACRO_RECALL] = {"macro_recall", "macro recall", HIGHER, false, CLASSES},
-    [MACRO_F1] = {"macro_f1", "macro F1", HIGHER, false, CLASSES},
-    [R2] = {"r2", "R2", HIGHER, false, NUMBERS},
-    [MAE] = {"mae", "MAE", LOWER, false, NUMBERS},
-    [RMSE] = {"rmse", "RMSE", LOWER, false, NUMBERS},
-};
+#define INDEX(metric, ...) metric,
+enum { METRICS(INDEX) };
+
+#define KIND(metric, ...) {__VA_ARGS__},
+const yk_metric_kind yk_metric_kinds[YK_METRICS] = {METRICS(KIND)};
 
 const yk_metric_kind *yk_metric_find(const char *name)
 {
