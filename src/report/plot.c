@@ -2,7 +2,6 @@
 
 #include "base/json.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 /* The colors of a file; those of the page are in observe/page.css. They can be told apart by color-blind readers, and in gray by
  * their dashes. */
@@ -354,12 +353,8 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
     const frame p = {axis, x_axis(f, axis), yk_figure_y_axis(f), plot_box};
     const yk_axis x = p.x, y = p.y;
     const box b = p.box;
-    /* formats of page.js */
-    static const char *const units[] = {
-        [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short",         [YK_UNIT_COUNT] = "count",
-        [YK_UNIT_INTEGER] = "whole",   [YK_UNIT_PERCENT_EXACT] = "share", [YK_UNIT_PERCENT] = "share",
-        [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes",         [YK_UNIT_RATE] = "rate",
-        [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times",         [YK_UNIT_POINTS] = "plain"};
+#define FORMAT(unit, word, factor, prefix, script) script,
+    static const char *const units[] = {YK_UNIT_LIST(FORMAT)};
     char data[384], words[64];
     snprintf(data, sizeof data,
              " data-x=\"%d\" data-box=\"%g %g %g %g\" data-xs=\"%.9g %.9g %d\" data-ys=\"%.9g %.9g %d\" "

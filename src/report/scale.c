@@ -4,31 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The word after a number of each unit, and the factor to it. Bytes, rates and counts also have a prefix. */
 static const struct {
     const char *word;
     double factor;
+    bool prefix;
 } units[] = {
-    [YK_UNIT_PLAIN] = {"", 1.0},
-    [YK_UNIT_SHORT] = {"", 1.0},
-    [YK_UNIT_COUNT] = {"", 1.0},
-    [YK_UNIT_INTEGER] = {"", 1.0},
-    [YK_UNIT_PERCENT_EXACT] = {"%", 100.0},
-    [YK_UNIT_PERCENT] = {"%", 100.0},
-    [YK_UNIT_SECONDS] = {"s", 1.0},
-    [YK_UNIT_BYTES] = {"B", 1.0},
-    [YK_UNIT_RATE] = {"B/s", 1.0},
-    [YK_UNIT_CORES] = {"", 1.0},
-    [YK_UNIT_TIMES] = {"\u00d7", 1.0},
-    [YK_UNIT_POINTS] = {"", 100.0},
-};
+#define UNIT(unit, word, factor, prefix, script) {word, factor, prefix},
+    YK_UNIT_LIST(UNIT)};
 
 static const char *const prefixes[] = {"", "k", "M", "G", "T"};
-
-static bool has_prefix(yk_unit unit)
-{
-    return unit == YK_UNIT_COUNT || unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE;
-}
 
 /* The prefix with which x has at most three digits before the point. */
 static int prefix_of(double x)
@@ -109,9 +93,9 @@ const char *yk_unit_text(yk_unit unit, double x, char *out)
         return strcpy(out, "\u2013");
     if (unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE)
         x = floor(x + 0.5);
-    const int k = has_prefix(unit) ? prefix_of(x) : 0;
+    const int k = units[unit].prefix ? prefix_of(x) : 0;
     join_word(k, units[unit].word, word);
-    if (has_prefix(unit))
+    if (units[unit].prefix)
         with_prefix(x, k, out, word);
     else if (unit == YK_UNIT_PLAIN)
         plain(x, out);
@@ -137,7 +121,7 @@ void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char
     if (!isfinite(mean) || !isfinite(spread) || (unit == YK_UNIT_SECONDS && mean >= 99.95))
         return;
     const bool ms = unit == YK_UNIT_SECONDS && mean < 0.0995;
-    const int k = has_prefix(unit) ? prefix_of(mean) : 0;
+    const int k = units[unit].prefix ? prefix_of(mean) : 0;
     const double factor = ms ? 1e3 : units[unit].factor * pow(1e3, -k), s = spread * factor;
     join_word(k, ms ? "ms" : units[unit].word, word);
     const char *point = strchr(mean_out, '.');
@@ -147,7 +131,7 @@ void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char
     if (unit != YK_UNIT_INTEGER)
         snprintf(mean_out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s", decimals,
                  mean * factor, word);
-    snprintf(spread_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, has_prefix(unit) ? word : "");
+    snprintf(spread_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, units[unit].prefix ? word : "");
     if (!strpbrk(spread_out, "123456789")) /* smaller than the last digit */
         *spread_out = 0;
 }
@@ -167,8 +151,8 @@ static double unit_of_axis(yk_unit unit, double high, char word_out[16])
     int k = high >= 2e9 ? 3 : high >= 2e6 ? 2 : high >= (count ? 2e4 : 2e3) ? 1 : 0;
     k = !count && high >= 2e12 ? 4 : k;
     const char *word = unit == YK_UNIT_CORES ? "cores" : units[unit].word;
-    snprintf(word_out, 16, "%s%s", count ? counts[k] : has_prefix(unit) ? prefixes[k] : "", word);
-    return count || has_prefix(unit) ? pow(1e3, -k) : units[unit].factor;
+    snprintf(word_out, 16, "%s%s", count ? counts[k] : units[unit].prefix ? prefixes[k] : "", word);
+    return count || units[unit].prefix ? pow(1e3, -k) : units[unit].factor;
 }
 
 /* The smallest 1, 2 or 5 times a power of ten that is at least x. */

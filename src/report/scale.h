@@ -15,19 +15,25 @@
 
 #include <stdbool.h>
 
+/* unit, the word after a number, the factor to it, whether it also has a prefix (k, M, ...), its name in page.js */
+#define YK_UNIT_LIST(X)                                                                                      \
+    X(PLAIN, "", 1.0, false, "plain")            /* 0.3045 */                                                \
+    X(SHORT, "", 1.0, false, "short")            /* 0.1, as typed */                                         \
+    X(COUNT, "", 1.0, true, "count")             /* 12.5 k */                                                \
+    X(INTEGER, "", 1.0, false, "whole")          /* 12,500 */                                                \
+    X(PERCENT_EXACT, "%", 100.0, false, "share") /* 0.9174 is 91.74 % */                                     \
+    X(PERCENT, "%", 100.0, false, "share")       /* 0.4723 is 47 % */                                        \
+    X(SECONDS, "s", 1.0, false, "seconds")       /* 0.56 s, 12.3 s, 3:05 min, 2:10 h */                      \
+    X(BYTES, "B", 1.0, true, "bytes")            /* 123 MB */                                                \
+    X(RATE, "B/s", 1.0, true, "rate")            /* 12.5 MB/s */                                             \
+    X(CORES, "", 1.0, false, "cores")            /* 1.85 */                                                  \
+    X(TIMES, "\u00d7", 1.0, false, "times")      /* 2.41 x */                                                \
+    X(POINTS, "", 100.0, false, "plain")         /* a difference of shares: +0.25 points */
+
 typedef enum {
-    YK_UNIT_PLAIN,         /* 0.3045 */
-    YK_UNIT_SHORT,         /* 0.1, as typed */
-    YK_UNIT_COUNT,         /* 12.5 k */
-    YK_UNIT_INTEGER,       /* 12,500 */
-    YK_UNIT_PERCENT_EXACT, /* 0.9174 is 91.74 % */
-    YK_UNIT_PERCENT,       /* 0.4723 is 47 % */
-    YK_UNIT_SECONDS,       /* 0.56 s, 12.3 s, 3:05 min, 2:10 h */
-    YK_UNIT_BYTES,         /* 123 MB */
-    YK_UNIT_RATE,          /* 12.5 MB/s */
-    YK_UNIT_CORES,         /* 1.85 */
-    YK_UNIT_TIMES,         /* 2.41 x */
-    YK_UNIT_POINTS,        /* a difference of shares: +0.25 points */
+#define YK_UNIT_ENUM(unit, word, factor, prefix, script) YK_UNIT_##unit,
+    YK_UNIT_LIST(YK_UNIT_ENUM)
+#undef YK_UNIT_ENUM
 } yk_unit;
 
 #define YK_UNIT_SIZE 40
