@@ -1,7 +1,6 @@
 /* Columns of the tables as curves: speedup by workers, accuracy by batch size. */
 #include "report/figure.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct {

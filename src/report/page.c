@@ -1,12 +1,10 @@
 #include "report/page.h"
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "config/config.h"
 #include "report/plot.h"
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 /* ---- parts: tables, figures, legends, and the data of the figures ---- */

@@ -5,7 +5,6 @@
 
 #include "base/crc.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- replicas ---- */
 

@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include "base/text.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- networks */

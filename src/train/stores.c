@@ -1,6 +1,5 @@
 /* Creates the parameters of this process, and the store that its workers train on. Only this file chooses among the stores. */
 #include "train/setup.h"
-#include <stdio.h>
 #include <string.h>
 
 yk_local_config yk__store_config(yk__trainer *t)
