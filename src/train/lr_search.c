@@ -164,7 +164,7 @@ static yk_status step(lane *l, trial *r, uint64_t number)
     if (grad.status)
         return grad.status;
     yk__add_weights(&batch, &grad);
-    r->ended = !(grad.loss <= yk__max_loss(t) * (double)grad.examples);
+    r->ended = !(grad.loss <= yk__max_loss(t) * ((double)grad.examples + grad.extra_weight));
     if (r->ended || (st = store->ops->push(store, 0, &grad)))
         return st;
     return store->ops->clock(store, 0, YK_ACTION_CONTINUE, &result);
