@@ -77,9 +77,9 @@ extern const yk_option yk_options[]; /* ends with a NULL name */
 const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 
 /* The same; YK_EUSAGE with a suggestion if there is none. */
+yk_status yk_option_require(const char *name, const yk_option **out);
 /* What to do instead of an option that no longer exists; NULL: there was none of that name. */
 const char *yk_option_removed(const char *name);
-yk_status yk_option_require(const char *name, const yk_option **out);
 
 bool yk_option_is_number(const yk_option *o); /* or a number by group */
 bool yk_option_is_by_group(const yk_option *o);
