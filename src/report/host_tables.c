@@ -32,11 +32,8 @@ static bool is_row_of(yk_table *t, size_t r, const json_t *host)
         if (machine[k].column.words && strcmp(cell[k].text, there ? there : ""))
             return false;
     }
-    char *copy = transport && !*cell[TRANSPORT].text ? strdup(transport) : NULL;
-    if (copy) {
-        free(cell[TRANSPORT].text);
-        cell[TRANSPORT].text = copy;
-    }
+    if (transport && !*cell[TRANSPORT].text)
+        cell[TRANSPORT].text = transport; /* of the run, which outlives the table */
     return true;
 }
 

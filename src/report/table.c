@@ -9,10 +9,9 @@ enum { COLUMNS = sizeof((yk_table *)0)->column / sizeof(yk_column) };
 
 void yk_table_fini(yk_table *t)
 {
-    for (size_t i = 0; i < t->cells; i++)
-        free(t->cell[i].text);
     free(t->cell);
     free(t->run);
+    yk_arena_free(&t->texts);
     *t = (yk_table){0};
 }
 
@@ -55,9 +54,9 @@ void yk__table_numbers(yk_table *t, const double *x, size_t n)
 
 void yk_table_text(yk_table *t, const char *s)
 {
-    add(t, (yk_cell){.number = NAN, .spread = NAN});
-    if (!t->status && !(t->cell[t->cells - 1].text = strdup(s ? s : "")))
-        t->status = yk_fail_memory(64, "a table");
+    const char *text = yk_arena_print(&t->texts, "%s", s ? s : "");
+    t->status = t->status ? t->status : t->texts.status;
+    add(t, (yk_cell){.text = text, .number = NAN, .spread = NAN});
 }
 
 size_t yk_table_find(const yk_table *t, const char *title)
@@ -115,12 +114,9 @@ void yk_table_drop_empty_columns(yk_table *t)
             keep[c] |= cell->text ? *cell->text != 0 : isfinite(cell->number);
         }
     }
-    for (size_t i = 0; i < t->cells; i++) {
+    for (size_t i = 0; i < t->cells; i++)
         if (keep[i % t->columns])
             t->cell[cells++] = t->cell[i];
-        else
-            free(t->cell[i].text);
-    }
     t->cells = cells;
     size_t lead = 0, keys = 0;
     for (size_t c = 0; c < t->columns; c++)

@@ -15,6 +15,7 @@
 #ifndef YK_REPORT_TABLE_H
 #define YK_REPORT_TABLE_H
 
+#include "base/arena.h"
 #include "report/scale.h"
 #include "report/text.h"
 #include <stdio.h>
@@ -29,7 +30,7 @@ typedef struct {
 } yk_column;
 
 typedef struct {
-    char *text;            /* owned; NULL: a number */
+    const char *text;      /* of the table; NULL: a number */
     double number, spread; /* NAN: unknown; no spread */
     bool mark;
 } yk_cell;
@@ -44,6 +45,7 @@ typedef struct {
     size_t cells, cap;
     int *run; /* [rows] */
     size_t rows, run_cap;
+    yk_arena texts;
     yk_status status;
 } yk_table;
 
