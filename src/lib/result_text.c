@@ -352,10 +352,8 @@ static void print_table(yk_text *t, const yk_result *r)
 
 yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out)
 {
-    if (!r->description)
-        return yk_result_json(c, r, out);
-    *out = model_json(c->model, r->description);
-    return *out ? YK_OK : yk_fail_memory(4096, "the description");
+    *out = r->description ? model_json(c->model, r->description) : yk_result_json(c, r, false);
+    return *out ? YK_OK : yk_fail_memory(4096, "the summary");
 }
 
 yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out)

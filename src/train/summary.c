@@ -170,7 +170,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
             YK_TEXT("run", r->run_dir), YK_TEXT("checkpoint", r->checkpoint));
 }
 
-static char *to_json(const yk_config *c, const yk_result *r, bool indent)
+char *yk_result_json(const yk_config *c, const yk_result *r, bool indent)
 {
     const bool stopped = r->status ? r->status == YK_EINTERRUPTED : r->interrupted;
     yk_json j = {.indent = indent};
@@ -188,12 +188,6 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     if (!text)
         yk_fail_memory(4096, "the summary");
     return text;
-}
-
-yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out)
-{
-    *out = to_json(c, r, false);
-    return *out ? YK_OK : YK_ESYSTEM;
 }
 
 static const char file[] = "summary.json";
@@ -227,7 +221,7 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps)
 
 yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir)
 {
-    char *all = to_json(c, r, true);
+    char *all = yk_result_json(c, r, true);
     const yk_status st = all ? yk_file_save(run_dir, file, "%s\n", all) : YK_ESYSTEM;
     free(all);
     return st;
@@ -245,7 +239,7 @@ yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, cons
     if (fd < 0) {
         st = dir >= 0 && yk_sys->stat(dir, file, &there, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
     } else {
-        char self[64], *all = to_json(c, r, true);
+        char self[64], *all = yk_result_json(c, r, true);
         snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
         if (!all)
             st = YK_ESYSTEM;

@@ -1,11 +1,9 @@
 /* The results of a run as one JSON object: printed by --json and stored in RUN/summary.json.
  *
  * Example:
- *     char *text;
- *     if (!yk_result_json(&config, &result, &text)) {
- *         puts(text);
- *         free(text);
- *     }
+ *     char *text = yk_result_json(&config, &result, false);
+ *     puts(text ? text : yk_error());
+ *     free(text);
  *
  * Unknown values are null. docs/file-formats.md describes the keys. "state" is done, stopped (by a signal), or failed, with
  * "error" and "exit_code". A run that failed before there was a model has only these. Any thread may call these functions; run
@@ -17,7 +15,8 @@
 #include "train/train.h"
 #include <time.h>
 
-yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out);
+/* On one line, or indented. The caller frees it. NULL: out of memory, which is reported. */
+char *yk_result_json(const yk_config *c, const yk_result *r, bool indent);
 yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir);
 yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, const char *run_dir);
 
