@@ -11,7 +11,6 @@
 #include "comm/rendezvous.h"
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,13 +87,13 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
     char text[512] = "?", rank[24] = "";
     if (peer >= 0)
         snprintf(rank, sizeof rank, " rank %d", yk__rank_of(c, peer));
-    const yk_transport t = yk__route(c, &peer);
+    const yk_transport *t = yk__route(c, &peer);
     if (code == YK_TRANSPORT_STOPPED)
         return yk_fail(YK_EINTERRUPTED, "stopped by a signal to another process before training began");
     if (code <= YK_TRANSPORT_STATUS)
         return (yk_status)(YK_TRANSPORT_STATUS - code);
-    t.ops->error_text(t.self, code, text, sizeof text);
-    return yk_fail(YK_ELOST, "%s: %s%s: %s", t.ops->mpi ? "MPI" : "transport", what, rank, text);
+    t->ops->error_text(t->self, code, text, sizeof text);
+    return yk_fail(YK_ELOST, "%s: %s%s: %s", t->ops->mpi ? "MPI" : "transport", what, rank, text);
 }
 
 /* MPI, if its launcher started this process. Otherwise, or if the plug-in is missing and the processes can find each other
@@ -116,7 +115,7 @@ static yk_status start_transport(yk_comm *c, yk_startup *startup)
 {
     yk__startup_attach(startup, c);
     yk_startup_enter(startup, YK_STARTUP_BUSY);
-    const int code = c->ops->start(c->self, &c->world);
+    const int code = c->transport[YK__RANKS].ops->start(c->transport[YK__RANKS].self, &c->world);
     yk_startup_enter(startup, YK_STARTUP_WAITING);
     if (code) {
         yk__startup_attach(startup, NULL);
@@ -140,8 +139,7 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
     yk_comm *c = calloc(1, sizeof *c);
     if (!c)
         return yk_fail_memory(sizeof *c, "the processes");
-    c->ops = t.ops;
-    c->self = t.self;
+    c->transport[YK__RANKS] = t;
     if (r.local_size)
         yk_wait_set_share((double)yk_cores() / r.local_size);
     c->job = r;
@@ -174,10 +172,10 @@ void yk_comm_stop(yk_comm *c, bool clean)
 {
     if (!c)
         return;
-    if (c->ops && (clean || c->ops->lost)) /* a transport that detects lost peers does not wait for them */
-        c->ops->stop(c->self);
-    if (c->joined.ops)
-        c->joined.ops->stop(c->joined.self);
+    for (const yk_transport *t = c->transport; t <= &c->transport[YK__JOINED]; t++)
+        if (t->ops &&
+            (clean || t->ops->lost)) /* a transport that detects lost peers does not wait for them */
+            t->ops->stop(t->self);
     free(c->description);
     free(c->address);
     free(c->counts.sent_to);
@@ -187,35 +185,32 @@ void yk_comm_stop(yk_comm *c, bool clean)
 
 void yk_comm_abandon(yk_comm *c)
 {
-    if (c && c->ops && c->ops->abandon)
-        c->ops->abandon(c->self);
-    if (c && c->joined.ops)
-        c->joined.ops->abandon(c->joined.self);
+    for (int i = 0; c && i <= YK__JOINED; i++)
+        if (c->transport[i].ops && c->transport[i].ops->abandon)
+            c->transport[i].ops->abandon(c->transport[i].self);
 }
 
 void yk_comm_ask_to_stop(yk_comm *c)
 {
+    const yk_transport *t = &c->transport[YK__RANKS];
     uint64_t request; /* nobody waits for it */
     if (!c->asked)
-        c->ops->send(c->self, 0, YK__TAG_STOP, &c->asked, 0, &request);
+        t->ops->send(t->self, 0, YK__TAG_STOP, &c->asked, 0, &request);
     c->asked = true;
 }
 
 bool yk_comm_is_asked_to_stop(yk_comm *c)
 {
-    const yk_transport t = {c->ops, c->self};
-    yk_arrival there;
-    bool found = false;
-    if (!c->ops->probe(c->self, YK_ANY, YK__TAG_STOP, &found, &there) && found)
-        c->asked |= !yk__receive(&t, &there, YK__TAG_STOP, NULL);
+    int from;
+    c->asked |= !yk__receive_empty(c, YK__RANKS, YK__TAG_STOP, &from) && from >= 0;
     return c->asked;
 }
 
 void yk_comm_abort(yk_comm *c, int status)
 {
     fflush(NULL);
-    if (c->ops)
-        c->ops->abort(c->self, status);
+    if (c->transport[YK__RANKS].ops)
+        c->transport[YK__RANKS].ops->abort(c->transport[YK__RANKS].self, status);
 }
 
 int yk_comm_rank(const yk_comm *c)
@@ -265,18 +260,16 @@ bool yk_comm_is_lost(const yk_comm *c, int peer)
 {
     if (peer == c->rank)
         return false;
-    const yk_transport t = yk__route(c, &peer);
-    return t.ops && t.ops->lost && t.ops->lost(t.self, peer);
-}
-
-static bool is_receiving(const yk_transport_ops *ops, void *self)
-{
-    return ops && ops->is_receiving && ops->is_receiving(self);
+    const yk_transport *t = yk__route(c, &peer);
+    return t->ops && t->ops->lost && t->ops->lost(t->self, peer);
 }
 
 bool yk_comm_is_receiving(const yk_comm *c)
 {
-    return is_receiving(c->ops, c->self) || is_receiving(c->joined.ops, c->joined.self);
+    bool any = false;
+    for (const yk_transport *t = c->transport; t <= &c->transport[YK__JOINED]; t++)
+        any |= t->ops && t->ops->is_receiving && t->ops->is_receiving(t->self);
+    return any;
 }
 
 char yk_comm_state(const yk_comm *c, int peer)
@@ -296,7 +289,7 @@ char yk_comm_state(const yk_comm *c, int peer)
 /* A transport that detects deaths does so without reading a file for each peer. */
 bool yk_comm_is_dead(const yk_comm *c, int peer)
 {
-    const bool detects = peer >= c->size || c->ops->lost;
+    const bool detects = peer >= c->size || c->transport[YK__RANKS].ops->lost;
     return detects ? yk_comm_is_lost(c, peer) : yk_comm_state(c, peer) == 'X';
 }
 
@@ -340,22 +333,25 @@ yk_status yk_comm_explain(const yk_comm *c, yk_status st)
 
 /* ---- messages ---- */
 
-yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, void *buf)
+yk_status yk__receive_empty(const yk_comm *c, int kind, int tag, int *peer_out)
 {
+    const yk_transport *t = &c->transport[kind];
+    yk_arrival there = {0};
     uint64_t request;
     bool done = false;
     size_t bytes;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, 60.0);
-    int code = t->ops->recv(t->self, there->peer, tag, buf, there->bytes, &request);
-    while (!code && !(code = t->ops->test(t->self, &request, &done, &bytes)) && !done && yk_wait_poll(&w) &&
-           !(t->ops->lost && t->ops->lost(t->self, there->peer)))
-        ;
-    return done && !code
-               ? YK_OK
-               : yk_fail(YK_ELOST,
-                         "the rest of a message from rank %d did not arrive: the rank has died, is hung, "
-                         "or cannot be reached",
-                         there->peer);
+    const int error = t->ops->probe(t->self, YK_ANY, tag, &done, &there);
+    if (error)
+        return yk__transport_error(c, error, "cannot probe for messages", YK_ANY);
+    *peer_out = done ? there.peer : YK_ANY;
+    if (!done)
+        return YK_OK;
+    int code = t->ops->recv(t->self, there.peer, tag, NULL, 0, &request);
+    for (done = false; !code && !done && yk_wait_poll(&w);)
+        code = t->ops->test(t->self, &request, &done, &bytes);
+    return done && !code ? YK_OK
+                         : yk_fail(YK_ELOST, "a message from rank %d could not be received", there.peer);
 }
 
 static void count(yk_comm *c, yk_purpose why, bool incoming, size_t bytes, size_t messages)
@@ -373,12 +369,12 @@ static yk_status op_error(const yk_comm *c, const yk_op *op, int code)
 static yk_status begin(yk_comm *c, yk_op *op, int tag, void *buf, size_t bytes)
 {
     int peer = op->peer;
-    const yk_transport t = yk__route(c, &peer);
+    const yk_transport *t = yk__route(c, &peer);
     if (bytes > INT32_MAX)
         return yk_fail(YK_EUSAGE, "a message of %zu bytes is too long: at most 2 GB can be sent at once",
                        bytes);
-    const int code = op->incoming ? t.ops->recv(t.self, peer, tag, buf, bytes, &op->request)
-                                  : t.ops->send(t.self, peer, tag, buf, bytes, &op->request);
+    const int code = op->incoming ? t->ops->recv(t->self, peer, tag, buf, bytes, &op->request)
+                                  : t->ops->send(t->self, peer, tag, buf, bytes, &op->request);
     op->active = !code;
     return code ? op_error(c, op, code) : YK_OK;
 }
@@ -422,9 +418,10 @@ void yk_comm_count_values(yk_comm *c, int group, size_t bytes)
 
 yk_status yk_comm_check(const yk_comm *c)
 {
+    const yk_transport *t = &c->transport[YK__RANKS];
     yk_arrival there;
     bool found;
-    const int code = c->ops ? c->ops->probe(c->self, YK_ANY, YK__TAG_STOP, &found, &there) : 0;
+    const int code = t->ops ? t->ops->probe(t->self, YK_ANY, YK__TAG_STOP, &found, &there) : 0;
     return code ? yk__transport_error(c, code, "the job was ended", YK_ANY) : YK_OK;
 }
 
@@ -441,8 +438,8 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
     if (!op->active)
         return YK_OK;
     int peer = op->peer;
-    const yk_transport t = yk__route(c, &peer);
-    const int code = t.ops->test(t.self, &op->request, done_out, &bytes);
+    const yk_transport *t = yk__route(c, &peer);
+    const int code = t->ops->test(t->self, &op->request, done_out, &bytes);
     op->active = !code && !*done_out;
     if (code)
         return op_error(c, op, code);
@@ -455,8 +452,8 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
 {
     yk_arrival there = {0};
     int from = peer;
-    const yk_transport t = yk__route(c, &from);
-    const int code = t.ops->probe(t.self, from, tag, found_out, &there);
+    const yk_transport *t = yk__route(c, &from);
+    const int code = t->ops->probe(t->self, from, tag, found_out, &there);
     if (code) {
         *found_out = false;
         return yk__transport_error(c, code, "cannot probe for messages from", peer);
@@ -569,8 +566,8 @@ static bool take(yk_comm *c, yk_inbox *in, int peer, int tag, yk_purpose why)
 {
     size_t bytes;
     int from = peer;
-    const yk_transport t = yk__route(c, &from);
-    char *data = t.ops->take ? t.ops->take(t.self, from, tag, &bytes) : NULL;
+    const yk_transport *t = yk__route(c, &from);
+    char *data = t->ops->take ? t->ops->take(t->self, from, tag, &bytes) : NULL;
     if (!data)
         return false;
     free(in->data);

@@ -27,9 +27,6 @@
 #include "base/status.h"
 #include "comm/startup.h"
 #include "core/group.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct yk_comm yk_comm;
 

@@ -19,11 +19,12 @@ typedef struct {
     char name[64];          /* of the host; "": not known */
 } yk__address;
 
+/* The ranks of the job (none, if this process joined it), and peers from `size` on (join.c). */
+enum { YK__RANKS, YK__JOINED };
+
 struct yk_comm {
-    const yk_transport_ops *ops; /* NULL: this process joined a job, and has no ranks of its own */
-    void *self;                  /* the transport's state */
-    yk_transport joined;         /* of peers from `size` on (join.c); ops NULL: none */
-    char *description;           /* of the job, sent to those that ask for it; NULL: none yet */
+    yk_transport transport[2]; /* by YK__RANKS and YK__JOINED; ops NULL: no such peers */
+    char *description;         /* of the job, sent to those that ask for it; NULL: none yet */
     yk_rendezvous job;
     bool asked;  /* to end the job */
     int servers; /* that this process joined */
@@ -43,22 +44,21 @@ struct yk_comm {
 };
 
 /* The transport that reaches a peer; *peer: its number there. */
-static inline yk_transport yk__route(const yk_comm *c, int *peer)
+static inline const yk_transport *yk__route(const yk_comm *c, int *peer)
 {
-    if (*peer < c->size)
-        return (yk_transport){c->ops, c->self};
-    *peer -= c->size;
-    return c->joined;
+    const int kind = *peer < c->size ? YK__RANKS : YK__JOINED;
+    *peer -= kind == YK__JOINED ? c->size : 0;
+    return &c->transport[kind];
 }
 
 /* The rank of a peer in its job: in a worker that joined, server i is peer size + i. */
 static inline int yk__rank_of(const yk_comm *c, int peer)
 {
-    return c->ops ? peer : peer - c->size;
+    return c->transport[YK__RANKS].ops ? peer : peer - c->size;
 }
 
-/* Receives a message that probe() has found. After an error, `buf` may still be written to until the transport stops. */
-yk_status yk__receive(const yk_transport *t, const yk_arrival *there, int tag, void *buf);
+/* Receives a message without contents, if there is one. kind: YK__RANKS or YK__JOINED. *peer_out: from whom; YK_ANY: there is none. */
+yk_status yk__receive_empty(const yk_comm *c, int kind, int tag, int *peer_out);
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
 
 struct yk_startup {

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "base/wait.h"
 #include "comm/rendezvous.h"
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -64,9 +63,9 @@ static void listen_at(yk_comm *c, bool anywhere, const char *token, yk_address *
     if (one_host && !anywhere && !has_port)
         snprintf(address, sizeof address, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
                  (unsigned long long)yk_now_ns());
-    yk_status st = yk_native_listen(address, token, out, &c->joined);
+    yk_status st = yk_native_listen(address, token, out, &c->transport[YK__JOINED]);
     if (st && c->rank == 0 && has_port)
-        st = yk_native_listen("[::]:0", token, out, &c->joined);
+        st = yk_native_listen("[::]:0", token, out, &c->transport[YK__JOINED]);
     if (st)
         yk_warn("workers cannot join this job: %s", yk_error());
     else if (strncmp(address, "unix:", 5))
@@ -115,14 +114,12 @@ void yk_comm_describe(yk_comm *c, char *text)
 
 int yk_comm_joined(yk_comm *c)
 {
-    const yk_transport *t = &c->joined;
+    const yk_transport *t = &c->transport[YK__JOINED];
     const int n = t->ops ? t->ops->peers(t->self) : 0;
-    yk_arrival there;
-    bool found = false;
+    int from = YK_ANY;
     uint64_t request; /* nobody waits for it */
-    if (n && c->description && !t->ops->probe(t->self, YK_ANY, YK__TAG_ASK, &found, &there) && found &&
-        !there.bytes && !yk__receive(t, &there, YK__TAG_ASK, NULL))
-        t->ops->send(t->self, there.peer, YK__TAG_ASK, c->description, strlen(c->description) + 1, &request);
+    if (n && c->description && !yk__receive_empty(c, YK__JOINED, YK__TAG_ASK, &from) && from >= 0)
+        t->ops->send(t->self, from, YK__TAG_ASK, c->description, strlen(c->description) + 1, &request);
     return n;
 }
 
@@ -138,7 +135,7 @@ static yk_status connect_servers(const yk_address *server, int n, const char *to
     c->servers = n;
     c->stopped_timeout = timeout;
     snprintf(c->world.library, sizeof c->world.library, "native");
-    return yk_native_connect(server, n, token, timeout, &c->joined);
+    return yk_native_connect(server, n, token, timeout, &c->transport[YK__JOINED]);
 }
 
 yk_status yk_comm_ask(const char *address, const char *token, double timeout, char **text_out)

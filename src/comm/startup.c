@@ -23,32 +23,27 @@ static bool exchanges(const yk_comm *c, int peer)
     return peer != c->rank && (c->rank == 0 || peer == 0);
 }
 
-static yk_status handle(yk_comm *c, double now)
+static yk_status receive_heartbeats(yk_comm *c, double now)
 {
-    for (;;) {
-        const yk_transport t = {c->ops, c->self};
-        yk_arrival there;
-        bool found = false;
-        const int code = c->ops->probe(c->self, YK_ANY, YK__TAG_HEARTBEAT, &found, &there);
-        if (code)
-            return yk__transport_error(c, code, "cannot receive a heartbeat", YK_ANY);
-        const yk_status st = found ? yk__receive(&t, &there, YK__TAG_HEARTBEAT, NULL) : YK_OK;
-        if (st || !found)
+    for (int from;;) {
+        const yk_status st = yk__receive_empty(c, YK__RANKS, YK__TAG_HEARTBEAT, &from);
+        if (st || from < 0)
             return st;
-        c->heartbeat[there.peer].at = now;
+        c->heartbeat[from].at = now;
     }
 }
 
 static yk_status send_heartbeats(yk_comm *c)
 {
+    const yk_transport *t = &c->transport[YK__RANKS];
     int code = 0;
     for (int i = 0; !code && i < c->size; i++) {
         bool done = true;
         size_t bytes;
         if (c->heartbeat[i].request)
-            code = c->ops->test(c->self, &c->heartbeat[i].request, &done, &bytes);
+            code = t->ops->test(t->self, &c->heartbeat[i].request, &done, &bytes);
         if (!code && done && exchanges(c, i))
-            code = c->ops->send(c->self, i, YK__TAG_HEARTBEAT, c, 0, &c->heartbeat[i].request);
+            code = t->ops->send(t->self, i, YK__TAG_HEARTBEAT, c, 0, &c->heartbeat[i].request);
     }
     return code ? yk__transport_error(c, code, "cannot send a heartbeat", YK_ANY) : YK_OK;
 }
@@ -57,7 +52,7 @@ yk_status yk__heartbeat(yk_comm *c, double now)
 {
     if (!c->limit || c->size == 1)
         return YK_OK;
-    yk_status st = handle(c, now);
+    yk_status st = receive_heartbeats(c, now);
     if (!st && now - c->heartbeat_at > beat_every) {
         c->heartbeat_at = now;
         st = send_heartbeats(c);
@@ -101,7 +96,7 @@ static yk_status must_end(const yk_startup *s, double now)
         return YK_OK;
     if (*s->config.stop)
         return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
-    const bool in_mpi_init = s->comm && !s->comm->size && s->comm->ops->mpi;
+    const bool in_mpi_init = s->comm && !s->comm->size && s->comm->transport[YK__RANKS].ops->mpi;
     if (in_mpi_init && now - s->entered > s->config.limit)
         return yk_fail(
             YK_ELOST,
@@ -119,7 +114,7 @@ static void *watch(void *context)
     yk_mutex_lock(&s->lock);
     while (!s->over) {
         const double now = yk_now();
-        const bool native = s->comm && s->comm->ops->lost;
+        const bool native = s->comm && s->comm->transport[YK__RANKS].ops->lost;
         yk_status st = must_end(s, now);
         if (st && s->state == YK_STARTUP_BUSY && native)
             yk_comm_abort(s->comm, yk_status_exit(st)); /* the other ranks need not guess why it ends */

@@ -25,7 +25,6 @@
 
 #include "base/status.h"
 #include <signal.h>
-#include <stdbool.h>
 
 typedef struct yk_startup yk_startup;
 
