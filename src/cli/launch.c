@@ -14,7 +14,6 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/number.h"
 #include "base/team.h"
 #include "base/wait.h"
@@ -83,7 +82,6 @@ typedef struct {
     /* how it ended */
     yk_status status; /* YK_EINTERRUPTED: by a signal, before it trained */
     bool reported;    /* by a process, which has printed the error */
-    bool lost;        /* a process or host was lost: a restart may help */
     char error[1024];
     int exit;
 } attempt;
@@ -152,11 +150,10 @@ static void kill_all(attempt *s)
 }
 
 /* The first failure counts. Exception: ranks may report that they lost another rank before the launcher knows how that one ended. */
-__attribute__((format(printf, 4, 5))) static void fail(attempt *s, yk_status status, bool lost,
-                                                       const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void fail(attempt *s, yk_status status, const char *format, ...)
 {
     va_list args;
-    const bool cause = s->reported && s->status == YK_ELOST && lost;
+    const bool cause = s->reported && s->status == YK_ELOST && status == YK_ELOST;
     if ((s->over > 0.0 || s->killed > 0.0) && !cause)
         return;
     s->reported = false;
@@ -164,7 +161,6 @@ __attribute__((format(printf, 4, 5))) static void fail(attempt *s, yk_status sta
     vsnprintf(s->error, sizeof s->error, format, args);
     va_end(args);
     s->status = status;
-    s->lost = lost;
     kill_all(s);
 }
 
@@ -291,7 +287,7 @@ static void start_ranks(attempt *s, host_agent *a)
         yk_text_put(&t, *w, strlen(*w) + 1);
     a->started = true;
     if (t.status)
-        fail(s, YK_ESYSTEM, false, "%s", yk_error());
+        fail(s, YK_ESYSTEM, "%s", yk_error());
     else
         yk_channel_send(a->channel.out, YK_FRAME_START, a->first, a->last - a->first + 1, t.s, t.n);
     yk_text_fini(&t);
@@ -324,7 +320,7 @@ static void lose_ranks(attempt *s, int first, int last, const char *why)
         s->ended[r] = true;
     }
     if (!dispensable)
-        fail(s, YK_ELOST, true, "%s", why);
+        fail(s, YK_ELOST, "%s", why);
     else if (!*s->error)
         snprintf(s->error, sizeof s->error, "%s", why);
 }
@@ -394,7 +390,7 @@ static void lose_agent(attempt *s, host_agent *a)
     if (!n)
         return;
     if (!greeted) {
-        fail(s, YK_ESYSTEM, false,
+        fail(s, YK_ESYSTEM,
              "cannot start the job on host %s; check that this command works, without a password: %s %s true "
              "(--hosts, --hostfile, --agent), and that %s has this program at the same path",
              a->host, s->job->config->agent ? s->job->config->agent : "ssh", a->host, a->host);
@@ -420,7 +416,7 @@ static bool read_greeting(attempt *s, host_agent *a)
     c->at = (size_t)(end + 1 - c->data);
     a->greeted = true;
     if (strcmp(at + n, yoke_version()))
-        fail(s, YK_ESYSTEM, false,
+        fail(s, YK_ESYSTEM,
              "host %s has version %.40s of yoke, but this host has %s; install the same version on all hosts",
              a->host, at + n, yoke_version());
     return true;
@@ -444,7 +440,7 @@ static void handle_frame(attempt *s, const host_agent *a, const yk_job_frame *f)
         print(s, STDERR_FILENO, f->data, f->bytes);
         break;
     case YK_FRAME_FAILED:
-        fail(s, YK_ESYSTEM, false, "host %s: %s", a->host, f->data);
+        fail(s, YK_ESYSTEM, "host %s: %s", a->host, f->data);
         break;
     case YK_FRAME_EXITED:
         handle_exit(s, a, f->rank, f->value);
@@ -496,7 +492,7 @@ static void handle_signals(attempt *s, double now)
     for (size_t i = 0; i < s->job->hosts; i++)
         started &= s->agent[i].started;
     if (yk_cli_stop_again)
-        fail(s, YK_ESTOP, false, "ended by a second signal");
+        fail(s, YK_ESTOP, "ended by a second signal");
     if (yk_cli_stop && s->signaled == 0.0 && s->over == 0.0) {
         s->signaled = now;
         if (started)
@@ -505,7 +501,7 @@ static void handle_signals(attempt *s, double now)
             kill_all(s);
     }
     if (ignores_signal(s, now) && s->training)
-        fail(s, YK_ELOST, false, "the job did not end within %.0f s after a signal, and was killed",
+        fail(s, YK_ELOST, "the job did not end within %.0f s after a signal, and was killed",
              s->job->plan.startup_timeout);
     else if (ignores_signal(s, now))
         kill_all(s);
@@ -531,7 +527,7 @@ static void check_time(attempt *s)
         kill_all(s);
     /* ranks end and report the cause when the limit is reached; the margin lets them do that first */
     if (!s->training && now - s->last_message > limit + margin)
-        fail(s, YK_ELOST, true,
+        fail(s, YK_ELOST,
              "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise --deadline "
              "(the "
              "limit is 8 times --deadline, but at least 60 s)",
@@ -578,7 +574,6 @@ static void watch(attempt *s, const sigset_t *mask)
         s->status = YK_EINTERRUPTED;
     else if (!s->reported && !s->status) {
         s->status = YK_ELOST;
-        s->lost = true;
         if (!*s->error)
             snprintf(s->error, sizeof s->error,
                      "the job ended without an error message; see the output of its processes");
@@ -601,7 +596,7 @@ static void supervise(attempt *s)
     if (!st)
         st = choose_master(s);
     if (st)
-        fail(s, st, false, "%s", yk_error());
+        fail(s, st, "%s", yk_error());
     else
         watch(s, &before);
     for (size_t i = 0; i < s->job->hosts; i++)
@@ -649,7 +644,7 @@ static bool try(attempt *s, int64_t number, bool *connected)
     s->since = (time_t)yk_wall();
     supervise(s);
     judge(s, &before);
-    const bool again = s->lost || s->status == YK_ELOST || (s->reported && s->status == YK_ESTOP) ||
+    const bool again = s->status == YK_ELOST || (s->reported && s->status == YK_ESTOP) ||
                        /* a host that was lost may come back */
                        (*connected && !s->reported && s->status == YK_ESYSTEM);
     *connected |= s->connected;
