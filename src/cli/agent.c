@@ -19,12 +19,11 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/socket.h"
 #include "cli/cli.h"
-#include "comm/native.h"
 #include "lib/internal.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +34,6 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <yoke.h>
 
 /* What the agent reads from: the launcher, the signal SIGCHLD, and the output of its ranks. */
 enum { CHANNEL, CHILDREN, OUT, ERR, SOURCES };

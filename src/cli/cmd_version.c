@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include "comm/plugin.h"
-#include "lib/internal.h"
 #include <jansson.h>
 #include <libdeflate.h>
 #include <microhttpd.h>
