@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 
 #include "base/number.h"
+#include "base/text.h"
 #include "data/files.h"
 #include "data/spec.h"
 #include <math.h>
@@ -44,12 +45,11 @@ static int print_torch(const arguments *a, const yoke_model *model, const yoke_d
 
 /* ---- predict ---- */
 
-enum { MAX_NAME = 4096 };
-
 typedef struct output {
     const yoke_model *model;
     void (*add)(struct output *o, const yoke_predictions *block, size_t i); /* a line */
-    char columns[MAX_NAME];                                                 /* separated by commas */
+    yk_argv names;    /* of columns of the data, then of outputs */
+    size_t columns;   /* of the data */
     double threshold; /* one output: class 1 from this value on */
     bool raw, regression;
     yk_file *file; /* NULL: stdout */
@@ -106,14 +106,6 @@ static void add_field(output *o, const char *s, const char *after)
     yk_text_add(&o->text, after);
 }
 
-/* Copies the first name of a list; returns the rest. */
-static const char *take_name(const char *list, char name[static MAX_NAME])
-{
-    const size_t n = strcspn(list, ",");
-    snprintf(name, MAX_NAME, "%.*s", (int)n, list);
-    return list + n + (list[n] != 0);
-}
-
 /* Its name, or its number. */
 static const char *class_name(const output *o, size_t c, char number[static 24])
 {
@@ -140,7 +132,7 @@ static void add_classes(const output *o, yk_json *j, const float *p, size_t outp
 {
     const size_t class = class_of(o, p, outputs);
     const char *name = yoke_model_class(o->model, class);
-    yk_json_array(j, o->raw ? "scores" : "probabilities");
+    yk_json_array(j, o->names.arg[o->columns]);
     for (size_t c = 0; c < outputs; c++)
         yk_json_real(j, NULL, (double)p[c]);
     yk_json_end(j);
@@ -154,13 +146,9 @@ static void add_object(output *o, const yoke_predictions *block, size_t i)
 {
     const float *p = block->probability + i * block->outputs;
     yk_json j = {.digits = 7};
-    char name[MAX_NAME];
     yk_json_object(&j, NULL);
-    const char *rest = o->columns;
-    for (size_t k = 0; k < block->columns; k++) {
-        rest = take_name(rest, name);
-        yk_json_text(&j, name, block->column[i * block->columns + k]);
-    }
+    for (size_t k = 0; k < block->columns; k++)
+        yk_json_text(&j, o->names.arg[k], block->column[i * block->columns + k]);
     if (o->regression)
         yk_json_real(&j, "prediction", (double)p[0]);
     else
@@ -176,55 +164,40 @@ static void add_object(output *o, const yoke_predictions *block, size_t i)
     free(line);
 }
 
-/* The name of column k of the outputs; false: there are no more. */
-static bool get_output_name(const output *o, size_t k, char name[static MAX_NAME])
-{
-    const bool object = o->add == add_object;
-    const char *const what = o->raw ? "score" : "probability";
-    const size_t last = o->regression ? 0 : object ? 1 : yoke_model_outputs(o->model);
-    char number[24];
-    if (k > last)
-        return false;
-    if (k == last)
-        snprintf(name, MAX_NAME, o->regression ? "prediction" : "class");
-    else if (object)
-        snprintf(name, MAX_NAME, o->raw ? "scores" : "probabilities");
-    else
-        snprintf(name, MAX_NAME, last > 1 ? "%s_%s" : "%s", what, class_name(o, k, number));
-    return true;
-}
-
 static void add_header(output *o, const yoke_predictions *block)
 {
-    char name[MAX_NAME];
-    yk_text_print(&o->text, "%s%s%s", o->columns, *o->columns ? "," : "", block->file ? "file," : "");
-    for (size_t k = 0; get_output_name(o, k, name); k++) {
-        yk_text_add(&o->text, k ? "," : "");
-        add_field(o, name, "");
+    for (size_t k = 0; k < o->names.n; k++) {
+        if (k == o->columns && block->file)
+            yk_text_add(&o->text, "file,");
+        add_field(o, o->names.arg[k], k + 1 < o->names.n ? "," : "\n");
     }
-    yk_text_add(&o->text, "\n");
 }
 
 /* A column of --id or --with must not have the name of an output. In a JSON object, all names must differ. */
-static yk_status check_columns(const output *o)
+static yk_status name_columns(output *o, const char *columns)
 {
-    char name[MAX_NAME], other[MAX_NAME];
-    bool twice = false;
-    for (const char *rest = o->columns; *rest && !twice;) {
-        rest = take_name(rest, name);
-        for (size_t k = 0; !twice && get_output_name(o, k, other); k++)
-            twice = !strcmp(name, other);
-        for (const char *later = rest; o->add == add_object && *later && !twice;) {
-            later = take_name(later, other);
-            twice = !strcmp(name, other);
-        }
+    const bool object = o->add == add_object;
+    const size_t outputs = o->regression || object ? 0 : yoke_model_outputs(o->model);
+    char number[24];
+    for (size_t n; *columns; columns += n + (columns[n] != 0)) {
+        n = strcspn(columns, ",");
+        yk_argv_add(&o->names, "%.*s", (int)n, columns);
     }
-    return !twice ? YK_OK
-                  : yk_fail(
-                        YK_EUSAGE,
-                        "--id or --with %s: the predictions would have two columns of this name: specify the "
-                        "column by its number, which then replaces the name",
-                        name);
+    o->columns = o->names.n;
+    for (size_t k = 0; k < outputs; k++)
+        yk_argv_add(&o->names, outputs > 1 ? "%s_%s" : "%s", o->raw ? "score" : "probability",
+                    class_name(o, k, number));
+    if (object && !o->regression)
+        yk_argv_add(&o->names, o->raw ? "scores" : "probabilities");
+    yk_argv_add(&o->names, o->regression ? "prediction" : "class");
+    for (size_t i = 0; !o->names.status && i < o->columns; i++)
+        for (size_t k = object ? i + 1 : o->columns; k < o->names.n; k++)
+            if (!strcmp(o->names.arg[i], o->names.arg[k]))
+                return yk_fail(YK_EUSAGE,
+                               "--id or --with %s: the predictions would have two columns of this name: "
+                               "specify the column by its number, which then replaces the name",
+                               o->names.arg[i]);
+    return o->names.status;
 }
 
 /* Whether a file is one of those that `data` reads. */
@@ -266,26 +239,28 @@ static int write_block(void *context, const yoke_predictions *block)
 static int predict(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
     output o = {.model = model, .threshold = 0.5, .raw = a->raw, .regression = yoke_model_regression(model)};
-    snprintf(o.columns, sizeof o.columns, "%s%s%s", a->id ? a->id : "", a->id && a->with ? "," : "",
+    char columns[4096];
+    snprintf(columns, sizeof columns, "%s%s%s", a->id ? a->id : "", a->id && a->with ? "," : "",
              a->with ? a->with : "");
-    const bool table = a->csv || *o.columns || a->threshold;
+    const bool table = a->csv || *columns || a->threshold;
     o.add = a->json ? add_object : table ? add_fields : add_line;
-    const yoke_prediction how = {sizeof how, *o.columns ? o.columns : NULL, a->raw};
+    const yoke_prediction how = {sizeof how, *columns ? columns : NULL, a->raw};
     yoke_error error;
     yk_status st = a->threshold ? parse_threshold(&o, a->threshold) : YK_OK;
     if (!st)
-        st = check_columns(&o);
+        st = name_columns(&o, columns);
     if (!st && a->out && is_read(a->data, a->out))
         st = yk_fail(YK_EUSAGE, "--out %s is one of the files of --data: choose another file", a->out);
-    if (st || (a->out && (st = yk_file_create_in(NULL, a->out, &o.file))))
-        return yk_cli_exit(st);
-    const bool failed = yoke_predict_with(model, data, &how, write_block, &o, &error);
+    if (!st && a->out)
+        st = yk_file_create_in(NULL, a->out, &o.file);
+    const bool failed = !st && yoke_predict_with(model, data, &how, write_block, &o, &error);
     if (*o.failure)
         yk_fail(YK_ESYSTEM, "%s", o.failure); /* the library has replaced it: stopped by the caller */
-    st = yk_file_close(o.file, failed ? YK_ESYSTEM : YK_OK);
+    st = yk_file_close(o.file, failed ? YK_ESYSTEM : st);
     if (!st && !a->out)
         st = yk_cli_flush();
     yk_text_fini(&o.text);
+    yk_argv_fini(&o.names);
     return failed && !*o.failure ? yk_cli_fail(&error) : yk_cli_exit(st);
 }
 

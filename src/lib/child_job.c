@@ -78,31 +78,6 @@ static yk_status find_program(char out[PATH_MAX])
     return YK_OK;
 }
 
-void yk_argv_add(yk_argv *a, const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    if (a->status || (a->status = YK_RESERVE(a->arg, a->cap, a->n + 2, "a command line")))
-        return;
-    va_start(args, format);
-    if (vasprintf(&text, format, args) < 0) {
-        text = NULL;
-        a->status = yk_fail_memory(strlen(format), "a command line");
-    }
-    va_end(args);
-    a->arg[a->n] = text;
-    a->n += text != NULL;
-    a->arg[a->n] = NULL;
-}
-
-void yk_argv_fini(yk_argv *a)
-{
-    for (size_t i = 0; i < a->n; i++)
-        free(a->arg[i]);
-    free(a->arg);
-    *a = (yk_argv){0};
-}
-
 /* yoke train --model=softmax ... */
 static yk_status make_command(const job *j, yk_argv *a)
 {

@@ -70,16 +70,6 @@ const char *yk_bytes_text(double bytes, char text[static 24]);
 
 /* lib/child_job.c: runs the program yoke, for jobs of several processes. */
 
-/* The arguments of a program. The first error is kept: one check of `status` at the end is enough. */
-typedef struct {
-    char **arg; /* [n] owned, then NULL */
-    size_t n, cap;
-    yk_status status;
-} yk_argv;
-
-void yk_argv_add(yk_argv *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void yk_argv_fini(yk_argv *a);
-
 /* The last line that begins with '{' in a file; NULL: there is none. The caller frees it. */
 char *yk_last_object(FILE *f);
 
