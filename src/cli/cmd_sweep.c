@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
     yk_sweep_plan plan;
     arguments a;
+    char **argv;  /* "sweep" and its arguments */
     size_t at;    /* the current run */
     double began; /* when it was started */
     size_t consecutive_failures;
@@ -580,18 +581,11 @@ static yk_status print_results(const sweep *s)
 /* Prints the command that continues the sweep. */
 static void print_resume_command(const sweep *s, size_t done)
 {
-    const arguments *a = &s->a;
     yk_text t = {0};
-    yk_text_add(&t, "yoke sweep ");
-    yk_text_shell(&t, a->file);
-    yk_text_print(&t, "%s%s", a->quick ? " --quick" : "", a->force ? " --force" : "");
-    for (size_t i = 0; i < a->nsets; i++) {
-        yk_text_add(&t, " --set ");
-        yk_text_shell(&t, a->set[i]);
-    }
-    if (a->out) {
-        yk_text_add(&t, " --out ");
-        yk_text_shell(&t, a->out);
+    yk_text_add(&t, "yoke");
+    for (char *const *word = s->argv; *word; word++) {
+        yk_text_add(&t, " ");
+        yk_text_shell(&t, *word);
     }
     if (!t.status)
         yk_note("stopped by a signal: %zu of %zu runs are complete; continue with: %s", done, s->plan.nruns,
@@ -768,7 +762,7 @@ static void parse(int argc, char **argv, arguments *a)
 
 int yk_cmd_sweep(int argc, char **argv)
 {
-    sweep s = {0};
+    sweep s = {.argv = argv};
     yk_lock *lock = NULL;
     parse(argc, argv, &s.a);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
