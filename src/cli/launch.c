@@ -180,10 +180,9 @@ static void run_ssh(const attempt *s, const host_agent *a, int fd)
         word += n;
     }
     const bool found = readlink("/proc/self/exe", path, sizeof path - 1) > 0;
-    for (const char *c = path; *c; c++)
-        yk_text_print(&program, *c == '\'' ? "'\\''" : "%c", *c);
+    yk_text_shell(&program, path);
     yk_argv_add(&w, "%s", a->host);
-    yk_argv_add(&w, "exec '%s' agent", program.s);
+    yk_argv_add(&w, "exec %s agent", program.s);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     if (!found || w.status || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
