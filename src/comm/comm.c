@@ -232,7 +232,7 @@ const char *yk_comm_library(const yk_comm *c)
     return c->world.library;
 }
 
-const yk_comm_counts *yk_comm_counted(const yk_comm *c)
+yk_comm_counts *yk_comm_counted(yk_comm *c)
 {
     return &c->counts;
 }
@@ -354,7 +354,7 @@ yk_status yk__receive_empty(const yk_comm *c, int kind, int tag, int *peer_out)
                          : yk_fail(YK_ELOST, "a message from rank %d could not be received", there.peer);
 }
 
-static void count(yk_comm *c, yk_purpose why, bool incoming, size_t bytes, size_t messages)
+void yk_comm_count(yk_comm *c, yk_purpose why, bool incoming, size_t bytes, size_t messages)
 {
     yk_traffic *t = &c->counts.traffic[why];
     *(incoming ? &t->received : &t->sent) += bytes;
@@ -386,7 +386,7 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
     const yk_status st = begin(c, op, tag, (void *)(uintptr_t)buf, bytes);
     if (st)
         return st;
-    count(c, why, false, bytes, 1);
+    yk_comm_count(c, why, false, bytes, 1);
     if (peer < c->size)
         c->counts.sent_to[peer] += bytes;
     return YK_OK;
@@ -401,19 +401,8 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
 void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
                             unsigned messages)
 {
-    count(c, from, incoming, -bytes, -(size_t)messages);
-    count(c, to, incoming, bytes, messages);
-}
-
-void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages)
-{
-    count(c, why, true, bytes_in, messages);
-    count(c, why, false, bytes_out, messages);
-}
-
-void yk_comm_count_values(yk_comm *c, int group, size_t bytes)
-{
-    c->counts.values_sent[group] += bytes;
+    yk_comm_count(c, from, incoming, -bytes, -(size_t)messages);
+    yk_comm_count(c, to, incoming, bytes, messages);
 }
 
 yk_status yk_comm_check(const yk_comm *c)
@@ -428,7 +417,7 @@ yk_status yk_comm_check(const yk_comm *c)
 static void count_received(yk_comm *c, yk_op *op, size_t bytes)
 {
     op->bytes = bytes;
-    count(c, op->purpose, true, bytes, 1);
+    yk_comm_count(c, op->purpose, true, bytes, 1);
 }
 
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)

@@ -47,8 +47,9 @@ typedef struct {
 /* What a process has sent and received so far. */
 typedef struct {
     yk_traffic traffic[YK_PURPOSES];
-    uint64_t values_sent[YK_MAX_GROUPS]; /* bytes, as counted by yk_comm_count_values() */
-    uint64_t *sent_to;                   /* [size] bytes of messages to each rank of the job */
+    uint64_t values_sent
+        [YK_MAX_GROUPS]; /* of these bytes, gradients, deltas and parameters: counted by the caller */
+    uint64_t *sent_to;   /* [size] bytes of messages to each rank of the job */
 } yk_comm_counts;
 
 /* A message in flight. Owned by the caller, which must not move it until the operation is done. */
@@ -104,21 +105,17 @@ int yk_comm_local_size(const yk_comm *c); /* processes on this host; NULL: 1 */
 /* How many of ranks first .. first + count - 1 are on this host; 0 if ranks are not processes. */
 int yk_comm_ranks_here(const yk_comm *c, int first, int count);
 const char *yk_comm_library(const yk_comm *c); /* "Open MPI v4.1.4 ..." */
-const yk_comm_counts *yk_comm_counted(const yk_comm *c);
+yk_comm_counts *yk_comm_counted(yk_comm *c);   /* may be changed */
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                        yk_op *op);
 yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf, size_t cap, yk_op *op);
 
+/* Counts other traffic, such as that through shared memory. */
+void yk_comm_count(yk_comm *c, yk_purpose why, bool incoming, size_t bytes, size_t messages);
 /* Moves bytes and messages that were counted under one purpose to another. */
 void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
                             unsigned messages);
-
-/* Counts traffic through shared memory, with `messages` in each direction. */
-void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages);
-
-/* Counts bytes, already sent or counted as sent, that are values of a parameter group: gradients, deltas or parameters. */
-void yk_comm_count_values(yk_comm *c, int group, size_t bytes);
 
 /* Whether the operation is done. An operation that was never started is done. */
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out);

@@ -517,7 +517,8 @@ static yk__message *new_request(yk__native *t, int peer, int tag, void *buf, siz
 static void native_abort(void *self, int status)
 {
     yk__native *t = self;
-    if (!atomic_load(&t->started)) { /* another thread of this process is connecting the ranks */
+    if (t->job.rank >= 0 &&
+        !atomic_load(&t->started)) { /* another thread of this process is connecting the ranks */
         yk__native_leave_early(t);
         return;
     }

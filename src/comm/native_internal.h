@@ -130,7 +130,7 @@ typedef struct {
     _Atomic bool started;       /* its ranks are connected */
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout, until;      /* for all processes to start: seconds; a time */
-    yk_hello *hello;            /* [job.size] what the ranks said about themselves; NULL: rank -1 */
+    yk_hello *hello;            /* [job.size] what the ranks said about themselves */
     yk__native_peer *peer;      /* [max_peers], of which npeers are connected */
     int npeers, max_peers;
     yk_segment segment; /* others write to it */

@@ -312,22 +312,22 @@ int yk__native_start(void *self, yk_world *out)
 yk_status yk__native_create(const char *token, int peers, yk__native **out)
 {
     yk__native *t = calloc(1, sizeof *t);
-    if (t)
-        t->peer = calloc((size_t)peers, sizeof *t->peer);
-    if (!t || !t->peer) {
+    yk__native_peer *peer = calloc((size_t)peers, sizeof *peer);
+    yk_hello *hello = calloc((size_t)peers, sizeof *hello);
+    if (!t || !peer || !hello) {
         free(t);
-        yk_fail_memory(sizeof *t, "the connections");
+        free(peer);
+        free(hello);
+        yk_fail_memory((size_t)peers * sizeof *peer, "the connections");
         return YK_ESYSTEM;
     }
-    t->max_peers = peers;
+    *t = (yk__native){.peer = peer, .hello = hello, .max_peers = peers, .job.rank = -1, .aborted_by = -1};
     for (int i = 0; i < peers; i++) {
         yk__native_peer *p = &t->peer[i];
         *p = (yk__native_peer){.fd = -1, .pidfd = -1, .out.fd = -1};
         TAILQ_INIT(&p->outputs);
         TAILQ_INIT(&p->posted);
     }
-    t->job.rank = -1;
-    t->aborted_by = -1;
     t->segment.fd = -1;
     snprintf(t->job.token, sizeof t->job.token, "%s", token);
     TAILQ_INIT(&t->stored);
@@ -347,10 +347,6 @@ yk_status yk_native_create(const yk_rendezvous *job, double timeout, bool socket
     const yk_status st = yk__native_create("", job->size, &t);
     if (st)
         return st;
-    if (!(t->hello = calloc((size_t)job->size, sizeof *t->hello))) {
-        yk__native_free(t);
-        return yk_fail_memory((size_t)job->size * sizeof *t->hello, "the processes");
-    }
     t->job = *job;
     t->timeout = timeout;
     t->sockets = sockets;
@@ -372,7 +368,6 @@ yk_status yk_native_listen(const char *address, const char *token, yk_address *b
         return st;
     }
     t->watched++;
-    atomic_store(&t->started, true);
     if (yk_listener_port(t->listener))
         snprintf(bound_out->text, sizeof bound_out->text, "%.*s:%d", (int)(strrchr(address, ':') - address),
                  address, yk_listener_port(t->listener));
@@ -396,7 +391,6 @@ yk_status yk_native_connect(const yk_address *address, int n, const char *token,
         if (!(st = yk_dial(address[i].text, token, &hello, until - yk_now(), &fd)))
             st = yk__native_add_peer(t, fd, 0);
     }
-    atomic_store(&t->started, true);
     if (st)
         yk__native_free(t);
     else

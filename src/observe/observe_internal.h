@@ -163,7 +163,7 @@ yk_process *yk__processes(yk_observer *o, const yk_process *self, int *n_out);
 /* The curve of another process than the chief by its number; any thread. */
 void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out);
 /* Bytes of all purposes; what this process of a job has sent and received. */
-yk_bytes yk__bytes_total(const yk_comm *c);
+yk_bytes yk__bytes_total(yk_comm *c);
 void yk__count_traffic(const yk_observer *o, yk_process *p);
 
 /* metrics.c, on the chief. The numbers of an evaluation, named by yk_metric_names. */

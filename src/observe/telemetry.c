@@ -27,7 +27,7 @@ enum { TAG_STATE = 12, TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MAX_WORKERS = 102
 
 /* ---- sending ---- */
 
-yk_bytes yk__bytes_total(const yk_comm *c)
+yk_bytes yk__bytes_total(yk_comm *c)
 {
     const yk_traffic *traffic = yk_comm_counted(c)->traffic;
     yk_bytes all = {0};

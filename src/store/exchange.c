@@ -138,7 +138,7 @@ static yk_status transfer_pieces(yk_exchange *x, slot *s)
         if (!st)
             st = yk_comm_send(x->comm, r, s->tag + s->summed, YK_PURPOSE_REDUCE,
                               x->dense + piece_begin(x, s, out), piece_bytes(x, s, out), &t->out);
-        yk_comm_count_values(x->comm, 0, piece_bytes(x, s, out));
+        yk_comm_counted(x->comm)->values_sent[0] += piece_bytes(x, s, out);
     }
     return st;
 }
@@ -357,8 +357,9 @@ static void count(yk_exchange *x, size_t mine)
 {
     const size_t others = (size_t)x->size - 1, values = (x->nparams - mine + others * mine) * sizeof(float),
                  each = others * sizeof(header) + values;
-    yk_comm_count_values(x->comm, 0, values);
-    yk_comm_count_shared(x->comm, YK_PURPOSE_REDUCE, each, each, 3 * (unsigned)others);
+    yk_comm_counted(x->comm)->values_sent[0] += values;
+    for (int incoming = 0; incoming < 2; incoming++)
+        yk_comm_count(x->comm, YK_PURPOSE_REDUCE, incoming, each, 3 * others);
 }
 
 static yk_status sum_in_memory(yk_exchange *x, yk_grad *g, const header *mine, yk_round *out)
