@@ -41,7 +41,7 @@ typedef struct {
     const char *usage;        /* what follows the name in the help */
     const char *summary;      /* one line or more, without a newline at the end */
     const yk_argument *table; /* ends with a NULL name */
-    char **operand;           /* [operands] receives the arguments that are not options */
+    char **operand;           /* [operands] receives the arguments that are not options; may be argv */
     int operands;             /* at most */
     const char *unexpected;   /* advice if there is one argument too many */
     const char *notes;        /* the end of the help: examples */

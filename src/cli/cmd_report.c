@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void parse(int argc, char **argv, char **path, yk_report *r)
+static void parse(int argc, char **argv, yk_report *r)
 {
     const char *format = "html";
     const yk_argument table[] = {
@@ -31,7 +31,7 @@ static void parse(int argc, char **argv, char **path, yk_report *r)
         "configurations. RUN is a run directory, or a directory with run directories\n"
         "below it, such as that of a sweep.",
         table,
-        .operand = path,
+        .operand = argv,
         .operands = argc,
         .notes = "Examples:\n"
                  "  yoke report runs/sync\n"
@@ -41,7 +41,7 @@ static void parse(int argc, char **argv, char **path, yk_report *r)
                  "\n"
                  "The page is one file and needs no network."};
     r->n = (size_t)yk_arguments_parse(&line, argc, argv);
-    r->paths = path;
+    r->paths = argv;
     r->format = !strcmp(format, "latex")      ? YK_FORMAT_LATEX
                 : !strcmp(format, "markdown") ? YK_FORMAT_MARKDOWN
                                               : YK_FORMAT_HTML;
@@ -56,10 +56,7 @@ int yk_cmd_report(int argc, char **argv)
 {
     yk_report report = {0};
     yk_report_result result;
-    char **path = calloc((size_t)argc, sizeof *path);
-    if (!path)
-        return yk_cli_exit(yk_fail_memory((size_t)argc * sizeof *path, "the command line"));
-    parse(argc, argv, path, &report);
+    parse(argc, argv, &report);
     yk_status st = yk_report_make(&report, &result);
     if (!st) {
         char size[24];
@@ -70,6 +67,5 @@ int yk_cmd_report(int argc, char **argv)
         st = yk_cli_flush();
     }
     free(result.out);
-    free(path);
     return yk_cli_exit(st);
 }
