@@ -81,15 +81,13 @@ static yk_status open_watched(const arguments *a, int passes, bool inspects, yk_
                                        .carry = inspects ? "*" : NULL,
                                        .fields = ffm ? YK_FIELDS_ALL : YK_FIELDS_STORED};
     yk_status st = yk_source_open(a->spec, split_of(a), &options, &s);
-    if (st)
-        return st;
-    if ((st = yk_source_check_keys(s, &options))) {
+    if (!st)
+        st = yk_source_check_keys(s, &options);
+    if (!st && a->split == YOKE_TEST_SPLIT && !s->has_test)
+        st = yk_fail(YK_EUSAGE, "%s: this data has no test set; leave out --split test", a->spec);
+    if (st) {
         yk_source_free(s);
         return st;
-    }
-    if (a->split == YOKE_TEST_SPLIT && !s->has_test) {
-        yk_source_free(s);
-        return yk_fail(YK_EUSAGE, "%s: this data has no test set; leave out --split test", a->spec);
     }
     watch.next = s->next;
     s->next = next_watched;

@@ -131,7 +131,6 @@ static yk_status find(inspection *i)
 {
     yk_source *source = NULL;
     yoke_data *data = NULL;
-    yoke_error error;
     yk_feature_names names = {0};
     yk_status st = yk_trained_file(i->path, &i->file);
     if (st || (st = yk_safetensors_open(i->file, &i->metadata)) || (st = yk_trained_load(i->file, &i->model)))
@@ -140,8 +139,8 @@ static yk_status find(inspection *i)
     const char *trained_on = json_string_value(json_object_get(i->summary, "data"));
     i->weights = (yk_weights){.top = (size_t)i->top,
                               .base = yk_weights_base(i->model, i->data ? i->data : trained_on)};
-    if (i->data && yoke_data_from_spec(i->data, i->split, i->options, &data, &error))
-        return yk_fail((yk_status)error.status, "%s", error.message);
+    if (i->data && yoke_data_from_spec(i->data, i->split, i->options, &data, NULL))
+        return YK_ESYSTEM;
     if (data) {
         data->options.names = &names;
         st = yk_data_open(data, i->model, true, NULL, &source);
