@@ -76,8 +76,8 @@ typedef struct {
     double last_message;           /* when a rank last reported something */
     double signaled, over, killed; /* over: a rank reported the end of the job */
     double alive;                  /* when the last heartbeats were sent to agents */
-    bool connected, training, saving;
-    int workers;        /* 0: not known */
+    int workers;                   /* 0: the processes are not connected yet */
+    bool training, saving;
     bool output_failed; /* stdout could not be written */
     /* how it ended */
     yk_status status; /* YK_EINTERRUPTED: by a signal, before it trained */
@@ -326,17 +326,15 @@ static void lose_ranks(attempt *s, int first, int last, const char *why)
 
 static void handle_stage(attempt *s, const yk_job_frame *f)
 {
-    if (f->value == YK_STAGE_CONNECTED && f->bytes == sizeof s->workers) {
-        s->connected = true;
+    if (f->value == YK_STAGE_CONNECTED && f->bytes == sizeof s->workers)
         memcpy(&s->workers, f->data, sizeof s->workers);
-    }
     s->training |= f->value == YK_STAGE_TRAINING;
     s->saving = f->value == YK_STAGE_SAVING || (s->saving && f->value != YK_STAGE_SAVED);
 }
 
 static void handle_end(attempt *s, const yk_job_frame *f)
 {
-    const bool better = s->reported && !s->connected &&
+    const bool better = s->reported && !s->workers &&
                         f->rank == 0; /* it knows which ranks are missing; the others only lost rank 0 */
     if ((s->over > 0.0 || s->killed > 0.0) && !better)
         return;
@@ -344,7 +342,7 @@ static void handle_end(attempt *s, const yk_job_frame *f)
     s->status = (yk_status)f->value;
     s->reported = true;
     snprintf(s->error, sizeof s->error, "%s", f->data);
-    if (s->status && s->connected)
+    if (s->status && s->workers)
         kill_all(s);
 }
 
@@ -646,8 +644,8 @@ static bool try(attempt *s, int64_t number, bool *connected)
     const bool again = s->status == YK_ELOST || (s->reported && s->status == YK_ESTOP) ||
                        /* a host that was lost may come back */
                        (*connected && !s->reported && s->status == YK_ESYSTEM);
-    *connected |= s->connected;
-    if (s->exit && s->connected && strcmp(j->out, "none")) /* its processes could not write it */
+    *connected |= s->workers > 0;
+    if (s->exit && s->workers && strcmp(j->out, "none")) /* its processes could not write it */
         yk_summary_save_lost(j->config,
                              &(yk_result){.plan = j->plan,
                                           .run_dir = j->out,
