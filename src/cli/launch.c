@@ -31,7 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -662,7 +661,7 @@ static bool try(attempt *s, int64_t number, bool *connected)
 static yk_status prepare(job *j, int argc, char **argv)
 {
     const yk_config *c = j->config;
-    struct winsize size = {0};
+    const int width = yk_log_width();
     int n = 0;
     yk_status st = yk_job_hosts(c, &j->host, &j->hosts);
     for (size_t i = 0; !st && i < j->hosts; i++)
@@ -676,8 +675,8 @@ static yk_status prepare(job *j, int argc, char **argv)
     j->ended = calloc((size_t)n, sizeof *j->ended);
     if (!j->agent || !j->ready || !j->ended)
         return yk_fail_memory((size_t)n, "the processes of a job");
-    if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
-        yk_env_set_number("YK_PROGRESS", size.ws_col); /* on other hosts, stderr is a pipe */
+    if (width < INT_MAX)
+        yk_env_set_number("YK_PROGRESS", width + 1); /* on other hosts, stderr is a pipe */
     yk_argv_add(&j->command, "yoke");
     yk_argv_add(&j->command, "train");
     for (int i = 1; i < argc; i++)
