@@ -197,7 +197,7 @@ staleness = 0 3"
     kill -TERM $pid
     status=0
     wait $pid || status=$?
-    expect 1 "stopped by a signal: 0 of 2 runs are complete; continue with: yoke sweep long.ini --out sweep"
+    expect 1 "stopped by a signal: 0 of 2 runs are complete; continue with: yoke sweep long.ini --out sweep --no-report"
     grep -q '"interrupted": *true' sweep/batch-5/summary.json
     ls sweep/batch-5/checkpoints/*/DONE
     [ ! -e sweep/batch-10 ]
