@@ -23,11 +23,6 @@
 #define BATCHES 5
 #define BLOCK   (RECORD * 340)
 
-typedef struct {
-    yk_reader base;
-    bool ended;
-} cifar_reader;
-
 /* ---- which files */
 
 static bool has_file(const char *directory, const char *name)
@@ -70,52 +65,32 @@ static yk_status find_split(const char *directory, yk_split split, yk_files *fil
 
 /* ---- reading */
 
-/* The file ends within a record, or its compressed data is damaged: there are no more records. */
-static yk_status broken(cifar_reader *r, yk_status st, uint64_t at, size_t have)
+static yk_status cifar_row(yk_reader *r, yk_rows *rows)
 {
-    yk_source *s = r->base.source;
-    r->ended = true;
-    if (st == YK_EDATA)
-        return yk_source_bad(s, r->base.range->path, at / RECORD + 1, r->base.in->offset, "%s",
-                             r->base.in->reason);
-    if (st)
-        return st;
-    return yk_source_bad(s, r->base.range->path, at / RECORD + 1, at,
-                         "truncated: a record has %d bytes, but the file ends after %zu (only CIFAR-10's "
-                         "binary version can be read)",
-                         RECORD, have);
-}
-
-static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
-{
-    cifar_reader *r = (cifar_reader *)reader;
-    size_t got = 0;
-    yk_status st = YK_OK;
-    while (got < max && !r->ended && !st) {
-        const uint8_t *p;
-        size_t have;
-        uint64_t at = r->base.in->offset;
-        if (at >= r->base.range->end)
-            break;
-        st = yk_input_peek(r->base.in, RECORD, &p, &have);
-        if (!st && have == 0 && at > 0)
-            break;
-        if (st || have < RECORD) {
-            st = broken(r, st, at, have);
-            break;
-        }
-        uint8_t *pixels;
-        if (p[0] >= CLASSES) {
-            st = yk_source_bad(reader->source, r->base.range->path, at / RECORD + 1, at,
-                               "the label %u is not a class from 0 to 9", p[0]);
-        } else if (!(st = yk_rows_dense_u8(rows, &pixels))) {
-            memcpy(pixels, p + 1, PIXELS);
-            st = yk_rows_commit(rows, 0, p[0]);
-            got += !st;
-        }
-        yk_input_skip(r->base.in, RECORD);
+    const uint64_t at = r->in->offset, record = at / RECORD + 1;
+    const char *const path = r->range->path;
+    const uint8_t *p;
+    uint8_t *pixels;
+    size_t have = 0;
+    yk_status st = at < r->range->end ? yk_input_peek(r->in, RECORD, &p, &have) : YK_OK;
+    r->ended = st || have < RECORD;
+    if (st) /* if the compressed data is damaged, there are no more records */
+        return st == YK_EDATA ? yk_source_bad(r->source, path, record, r->in->offset, "%s", r->in->reason)
+                              : st;
+    if (r->ended && !have && at)
+        return YK_OK;
+    if (r->ended)
+        return yk_source_bad(r->source, path, record, at,
+                             "truncated: a record has %d bytes, but the file ends after %zu (only CIFAR-10's "
+                             "binary version can be read)",
+                             RECORD, have);
+    if (p[0] >= CLASSES) {
+        st = yk_source_bad(r->source, path, record, at, "the label %u is not a class from 0 to 9", p[0]);
+    } else if (!(st = yk_rows_dense_u8(rows, &pixels))) {
+        memcpy(pixels, p + 1, PIXELS);
+        st = yk_rows_commit(rows, 0, p[0]);
     }
-    *got_out = got;
+    yk_input_skip(r->in, RECORD);
     return st;
 }
 
@@ -162,7 +137,7 @@ static yk_status cifar_open(yk_source *source)
     if (st || (st = yk__file_blocks(source, BLOCK)) || (directory && (st = read_names(source, spec->where))))
         return st;
     source->class_names = source->names.n == CLASSES ? &source->names : NULL;
-    source->kind = YK_ROWS_U8;
+    yk__set_images(source, SIDE, SIDE, 3);
     for (size_t b = 0; b < source->nblocks; b++) {
         const yk_file_block *k = &source->files.block[b];
         const uint64_t bytes = k->end - k->begin;
@@ -170,10 +145,7 @@ static yk_status cifar_open(yk_source *source)
         source->examples += bytes / RECORD;
     }
     source->examples = whole ? source->examples : 0; /* not known if a file is compressed or incomplete */
-    source->dim = PIXELS;
     source->classes = CLASSES;
-    source->height = source->width = SIDE;
-    source->channels = 3;
     source->has_test = directory && has_file(spec->where, "test_batch.bin");
     return YK_OK;
 }
@@ -182,10 +154,9 @@ const yk_source_ops yk__cifar10_source = {
     .name = "cifar10",
     .usage = "cifar10:DIRECTORY",
     .options = "",
-    .reader_size = sizeof(cifar_reader),
     .has_directory = has_directory,
     .open = cifar_open,
     .reader_open = cifar_reader_open,
-    .next = cifar_next,
+    .row = cifar_row,
     .two_sets = true,
 };

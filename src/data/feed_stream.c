@@ -116,32 +116,23 @@ static yk_status open_block(stream *s)
     return yk_source_read(source, f->feed.plan.in_order ? number : yk_perm_at(&s->order, number), &s->reader);
 }
 
-/* Makes sure that part[part_used] is the record at s->at.record of the open block; *end_out when there is none. */
-static yk_status next_part(stream *s, bool *end_out)
+/* Makes sure that part[part_used] is the record at s->at.record of the open block; at its end, the part is empty. */
+static yk_status next_part(stream *s)
 {
-    size_t got = 1;
-    *end_out = false;
-    while (s->part_used >= s->part.n) {
-        yk_rows_clear(&s->part);
-        s->part_used = 0;
-        yk_status st = yk_reader_next(s->reader, &s->part, READ_CHUNK, &got);
-        if (st)
-            return st;
-        if (got == 0) {
-            *end_out = true;
-            return YK_OK;
-        }
-    }
-    return YK_OK;
+    size_t got;
+    if (s->part_used < s->part.n)
+        return YK_OK;
+    yk_rows_clear(&s->part);
+    s->part_used = 0;
+    return yk_reader_next(s->reader, &s->part, READ_CHUNK, &got);
 }
 
 /* Skips to record number `record` of the block that was just opened. */
 static yk_status skip_records(stream *s, uint64_t record)
 {
-    bool end = false;
     while (record) {
-        yk_status st = next_part(s, &end);
-        if (st || end)
+        yk_status st = next_part(s);
+        if (st || !s->part.n)
             return st;
         size_t step = s->part.n - s->part_used;
         step = step < record ? step : (size_t)record;
@@ -166,7 +157,6 @@ static void next_block(stream *s)
 /* Appends some of the next examples to `rows`, or none. *last_out: the epoch is over. */
 static yk_status read_stream(stream *s, yk_rows *rows, bool *last_out)
 {
-    bool end;
     yk_status st = YK_OK;
     const stream_feed *f = s->owner;
     const uint64_t number = block_number(s);
@@ -180,9 +170,9 @@ static yk_status read_stream(stream *s, yk_rows *rows, bool *last_out)
     }
     if (!s->reader && ((st = open_block(s)) || (st = skip_records(s, s->at.record))))
         return st;
-    if ((st = next_part(s, &end)))
+    if ((st = next_part(s)))
         return st;
-    if (end) {
+    if (!s->part.n) {
         close_block(s);
         next_block(s);
         return YK_OK;

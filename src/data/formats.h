@@ -70,6 +70,13 @@ size_t yk__sort_hashes(uint64_t *hash, size_t n, uint64_t features, uint32_t bas
 /* hashes with anything in their lower bits */
 void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out);
 
+/* ---- readers.c: the shape of a source */
+
+/* Rows are images of bytes: sets kind, dim, height, width and channels. */
+void yk__set_images(yk_source *s, size_t height, size_t width, size_t channels);
+/* The number of rows is known: sets examples, rows, block_rows and nblocks. */
+void yk__set_rows(yk_source *s, uint64_t rows, uint64_t block_rows);
+
 /* ---- readers.c: sources of files in blocks */
 
 /* Divides s->files, which the caller has found, into blocks. */

@@ -75,15 +75,6 @@ yk_status yk__image_form_like(const uint8_t *bytes, size_t n, yk_image_form *for
     return YK_OK;
 }
 
-void yk__image_set_shape(yk_source *s, const yk_image_form *form)
-{
-    s->kind = YK_ROWS_U8;
-    s->height = form->height;
-    s->width = form->width;
-    s->channels = form->channels;
-    s->dim = form->height * form->width * form->channels;
-}
-
 yk_status yk__image_add(yk_image_decoder *d, const uint8_t *bytes, size_t n, const yk_image_form *form,
                         int32_t label, yk_rows *rows)
 {

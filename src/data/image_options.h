@@ -12,7 +12,7 @@
  *     st = yk__image_options(source, &form); // form.height is 0 if the first image decides
  *     if (!st && !form.height)
  *         st = yk__image_form_like(first, n, &form);
- *     yk__image_set_shape(source, &form);
+ *     yk__set_images(source, form.height, form.width, form.channels); // formats.h
  *
  * Thread-safe.
  */
@@ -30,9 +30,6 @@ yk_status yk__image_options(yk_source *source, yk_image_form *out);
 
 /* Takes the shape from an encoded image, unless the options set it. */
 yk_status yk__image_form_like(const uint8_t *bytes, size_t n, yk_image_form *form);
-
-/* Sets kind, dim, height, width and channels of the source. */
-void yk__image_set_shape(yk_source *s, const yk_image_form *form);
 
 /* Decodes an image into a new row. YK_EDATA: yk_error() is the reason, without file and record. */
 yk_status yk__image_add(yk_image_decoder *d, const uint8_t *bytes, size_t n, const yk_image_form *form,

@@ -223,40 +223,26 @@ static yk_status image_reader_open(yk_reader *reader)
     return yk_image_decoder_create(&((image_reader *)reader)->decoder);
 }
 
-/* Adds one image; *added_out is false if it is bad and was skipped. */
-static yk_status add_image(image_reader *r, size_t file, yk_rows *rows, bool *added_out)
+static yk_status image_row(yk_reader *reader, yk_rows *rows)
 {
-    image_source *s = (image_source *)r->base.source;
+    image_reader *r = (image_reader *)reader;
+    image_source *s = (image_source *)reader->source;
+    const size_t file = (size_t)yk_perm_at(&s->order, reader->at++);
     char path[PATH_MAX];
     size_t n, offset = 0;
+    reader->ended = reader->at == reader->end;
     path_of(s, file, path, sizeof path);
     yk_status st = load_file(path, &r->bytes, &r->cap, &n);
     if (!st) {
         st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->file[file].class, rows);
         offset = yk_image_offset(r->decoder);
     }
-    *added_out = !st;
     if (st == YK_EDATA)
         return yk_source_bad(&s->base, path, UINT64_MAX, offset, "%s", yk_error());
     if (st)
         return yk_fail(st, "%s: %s", path, yk_error());
-    if (!(st = yk__carry_row(&r->base)))
-        yk__carry(&r->base, 0, path, strlen(path));
-    return st;
-}
-
-static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
-{
-    image_reader *r = (image_reader *)reader;
-    const image_source *s = (const image_source *)reader->source;
-    size_t got = 0;
-    yk_status st = YK_OK;
-    while (got < max && reader->at < reader->end && !st) {
-        bool added;
-        st = add_image(r, (size_t)yk_perm_at(&s->order, reader->at++), rows, &added);
-        got += added;
-    }
-    *got_out = got;
+    if (!(st = yk__carry_row(reader)))
+        yk__carry(reader, 0, path, strlen(path));
     return st;
 }
 
@@ -300,10 +286,8 @@ static yk_status image_open(yk_source *source)
     if (st || shaped)
         return st ? st : yk_fail(shaped, "%s: %s", path, yk_error());
     s->order = yk_perm_make(s->files, ORDER_SEED);
-    yk__image_set_shape(source, &s->form);
-    source->examples = source->rows = s->files; /* bad ones, too: only decoding finds them */
-    source->block_rows = BLOCK_FILES;
-    source->nblocks = (s->files + BLOCK_FILES - 1) / BLOCK_FILES;
+    yk__set_images(source, s->form.height, s->form.width, s->form.channels);
+    yk__set_rows(source, s->files, BLOCK_FILES); /* bad ones, too: only decoding finds them */
     source->classes = (uint32_t)s->base.names.n;
     source->class_names = &s->base.names;
     source->ncarry = 1;
@@ -321,7 +305,7 @@ const yk_source_ops yk__images_source = {
     .free = image_free,
     .reader_open = image_reader_open,
     .reader_close = image_reader_close,
-    .next = image_next,
+    .row = image_row,
     .two_sets = true,
     .has_paths = true,
 };

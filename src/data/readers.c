@@ -1,6 +1,22 @@
 /* Readers that several formats share: of files in blocks, and of rows that are in memory (formats.h). */
 #include "data/formats.h"
 
+void yk__set_images(yk_source *s, size_t height, size_t width, size_t channels)
+{
+    s->kind = YK_ROWS_U8;
+    s->height = height;
+    s->width = width;
+    s->channels = channels;
+    s->dim = height * width * channels;
+}
+
+void yk__set_rows(yk_source *s, uint64_t rows, uint64_t block_rows)
+{
+    s->examples = s->rows = rows;
+    s->block_rows = block_rows;
+    s->nblocks = (size_t)((rows + block_rows - 1) / block_rows);
+}
+
 yk_status yk__file_blocks(yk_source *s, uint64_t block_bytes)
 {
     const yk_status st = yk_files_blocks(&s->files, block_bytes);
@@ -18,16 +34,12 @@ yk_status yk__file_reader_open(yk_reader *r, uint64_t bytes_before)
     return yk_files_unchanged(&r->source->files, r->range->file, r->in);
 }
 
-enum { CACHED_BLOCK = 4096 };
-
 void yk__cached_open(yk_source *s, const yk_rows *rows)
 {
     s->memory = rows;
     s->kind = rows->kind;
-    s->examples = s->rows = rows->n;
     s->dim = rows->dim;
-    s->block_rows = CACHED_BLOCK;
-    s->nblocks = (rows->n + CACHED_BLOCK - 1) / CACHED_BLOCK;
+    yk__set_rows(s, rows->n, 4096);
 }
 
 size_t yk__cached_part(yk_reader *r, size_t max, size_t *first_out)

@@ -173,6 +173,18 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     return yk__source_create(formats[i], spec, split, o, out);
 }
 
+/* The next rows of formats that read one at a time. */
+static yk_status next_rows(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
+{
+    const yk_source_ops *ops = r->source->ops;
+    const size_t first = rows->n;
+    yk_status st = YK_OK;
+    while (!st && !r->ended && rows->n < first + max)
+        st = (ops->parse ? yk__text_row : ops->row)(r, rows);
+    *got_out = rows->n - first;
+    return st;
+}
+
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
                             const yk_source_options *o, yk_source **out)
 {
@@ -183,7 +195,7 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     if (!s)
         return yk_fail_memory(ops->source_size, "a data source");
     s->ops = ops;
-    s->next = ops->parse ? yk__text_next : ops->next;
+    s->next = ops->next ? ops->next : next_rows;
     s->fields = 1;
     s->options = *o;
     s->split = split;

@@ -105,7 +105,9 @@ typedef struct {
     void (*reader_close)(yk_reader *r);     /* * */
     /* * At the end of a block: YK_EDATA if the file has changed; not needed for yk_reader.in. */
     yk_status (*reader_check)(const yk_reader *r);
-    yk_next *next; /* not for text */
+    /* Adds the next row, or nothing: a bad record that is skipped. Sets yk_reader.ended at the end of the block. */
+    yk_status (*row)(yk_reader *r, yk_rows *rows);
+    yk_next *next; /* instead of `row`: several rows at a time */
     /* * Text (text.h), which can also be read from standard input: adds the example of the line to rows, or nothing (a bad record that
      * is skipped). */
     yk_status (*parse)(struct yk_text_reader *r, const char *line, size_t length, yk_rows *rows);
@@ -116,7 +118,7 @@ typedef struct {
 
 struct yk_source {
     const yk_source_ops *ops;
-    yk_next *next;             /* that of the format */
+    yk_next *next;             /* the rows of its readers */
     yk_source_options options; /* texts are valid until it is open */
     yk_split split;
     const char *spec; /* as given; memory: its name */
@@ -165,6 +167,7 @@ struct yk_reader {
     const yk_file_block *range; /* the part of a file that the block is */
     /* if known without reading: the numbers of the next row of the block, and of the row after its last one */
     uint64_t at, end;
+    bool ended; /* yk_source_ops.row: the block has no more rows */
     /* with a split: */
     uint64_t row;   /* the number of the next row in the data set */
     yk_rows chunk;  /* the rows before it, in the part or not */

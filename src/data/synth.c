@@ -14,24 +14,17 @@ yk_status yk__synth_common(yk_synth *s, size_t block, uint64_t examples, uint64_
     test = yk_spec_u64(spec, "test", examples < test ? examples : test, 1, max);
     s->seed = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX);
     s->stream = tests ? TEST_STREAM : 0;
-    s->base.block_rows = block;
-    s->base.rows = s->base.examples = tests ? test : examples;
     s->base.has_test = true;
-    s->base.nblocks = (size_t)((s->base.examples + block - 1) / block);
+    yk__set_rows(&s->base, tests ? test : examples, block);
     return spec->status;
 }
 
-static yk_status synth_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
+static yk_status synth_row(yk_reader *r, yk_rows *rows)
 {
     const yk_synth *s = (const yk_synth *)r->source;
-    size_t got = 0;
-    for (; got < max && r->at < r->end; got++, r->at++) {
-        yk_status st = s->make(s, r->at, rows);
-        if (st)
-            return st;
-    }
-    *got_out = got;
-    return YK_OK;
+    const uint64_t number = r->at++;
+    r->ended = r->at == r->end;
+    return s->make(s, number, rows);
 }
 
 static const struct {
@@ -58,6 +51,6 @@ const yk_source_ops yk__synth_source = {
     .usage = "synth:digits, synth:ctr, synth:images",
     .source_size = sizeof(yk_synth),
     .open = synth_open,
-    .next = synth_next,
+    .row = synth_row,
     .two_sets = true,
 };

@@ -255,10 +255,7 @@ static yk_status make_digit(const yk_synth *s, uint64_t number, yk_rows *rows)
 yk_status yk__synth_digits(yk_synth *s)
 {
     s->make = make_digit;
-    s->base.kind = YK_ROWS_U8;
-    s->base.dim = PIXELS;
     s->base.classes = 10;
-    s->base.height = s->base.width = SIDE;
-    s->base.channels = 1;
+    yk__set_images(&s->base, SIDE, SIDE, 1);
     return yk__synth_common(s, 1024, 60000, 10000);
 }

@@ -227,11 +227,9 @@ yk_status yk__synth_images(yk_synth *s)
 {
     yk_source *b = &s->base;
     yk_spec *spec = &b->parsed;
-    b->kind = YK_ROWS_U8;
-    b->height = b->width = (size_t)yk_spec_u64(spec, "size", 32, 16, 512);
+    const size_t size = (size_t)yk_spec_u64(spec, "size", 32, 16, 512);
     b->classes = (uint32_t)yk_spec_u64(spec, "classes", 10, 2, 10000);
-    b->channels = yk_spec_choice(spec, "channels", "1 3", 1) ? 3 : 1;
-    b->dim = b->height * b->width * b->channels;
+    yk__set_images(b, size, size, yk_spec_choice(spec, "channels", "1 3", 1) ? 3 : 1);
     const size_t block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
     s->make = make_image;
     yk_status st = yk__synth_common(s, block, 50000, 10000);

@@ -78,19 +78,14 @@ yk_status yk__text_line(yk_text_reader *r, const char **line_out, size_t *length
     }
 }
 
-yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+yk_status yk__text_row(yk_reader *reader, yk_rows *rows)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
-    const size_t first = rows->n;
-    const char *line = "";
+    const char *line;
     size_t length;
-    while (line && rows->n < first + max) {
-        yk_status st = yk__text_line(r, &line, &length);
-        if (st || (line && (st = reader->source->ops->parse(r, line, length, rows))))
-            return st;
-    }
-    *got_out = rows->n - first;
-    return YK_OK;
+    const yk_status st = yk__text_line(r, &line, &length);
+    reader->ended = !line;
+    return st || !line ? st : reader->source->ops->parse(r, line, length, rows);
 }
 
 yk_status yk__text_count(yk_reader *reader, uint64_t *out)

@@ -39,7 +39,7 @@ static inline size_t yk__bom(const void *text, size_t n)
 
 yk_status yk__text_open(yk_source *s); /* finds the files */
 yk_status yk__text_reader_open(yk_reader *r);
-yk_next yk__text_next;
+yk_status yk__text_row(yk_reader *r, yk_rows *rows);
 /* of its rows, if none is bad; the reader is used up */
 yk_status yk__text_count(yk_reader *r, uint64_t *out);
 /* The next line of the block that is a row, without a byte-order mark; *line_out is NULL at the end of the block. */

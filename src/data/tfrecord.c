@@ -45,8 +45,7 @@ typedef struct {
 
 typedef struct {
     yk_reader base;
-    uint64_t records; /* so far, including bad ones */
-    bool ended;
+    uint64_t records;          /* so far, including bad ones */
     yk_image_decoder *decoder; /* NULL: the records are sparse */
 } tfr_reader;
 
@@ -112,7 +111,7 @@ static yk_status bad_record(tfr_reader *r, uint64_t offset, const char *reason)
 /* The input failed. A damaged compressed file is a bad record, and ends there. */
 static yk_status broken_input(tfr_reader *r, yk_status st)
 {
-    r->ended = true;
+    r->base.ended = true;
     r->records++;
     return st == YK_EDATA ? bad_record(r, r->base.in->offset, r->base.in->reason) : st;
 }
@@ -122,7 +121,7 @@ static yk_status broken_input(tfr_reader *r, yk_status st)
 static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
 {
     if (rec->kind == YK_TFR_END) {
-        r->ended = true;
+        r->base.ended = true;
         if (rec->offset == 0)
             return yk_fail(YK_EDATA, "%s: is empty", r->base.range->path);
         return YK_OK;
@@ -135,7 +134,7 @@ static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
         if ((st = yk_tfr_resync(r->base.in, r->base.range->end, &found)))
             return broken_input(r, st);
     }
-    r->ended = !found;
+    r->base.ended = !found;
     return st;
 }
 
@@ -182,36 +181,26 @@ static yk_status add_row(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
     return st;
 }
 
-static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+static yk_status tfr_row(yk_reader *reader, yk_rows *rows)
 {
     tfr_reader *r = (tfr_reader *)reader;
-    uint64_t end = r->base.range->end;
-    size_t got = 0;
+    yk_tfr rec;
     yk_status st = YK_OK;
-    while (got < max && !r->ended && !st) {
-        yk_tfr rec;
-        if (r->base.in->offset >= end) /* of the block */
-            st = yk_tfr_is_record(r->base.in, &r->ended);
-        if (r->ended)
-            break;
-        if (st || (st = yk_tfr_next(r->base.in, &rec))) {
-            st = broken_input(r, st);
-        } else if (rec.kind != YK_TFR_RECORD) {
-            st = skip_fault(r, &rec);
-        } else {
-            r->records++;
-            st = add_row(r, &rec, rows);
-            if (!st)
-                got++;
-            else if (st == YK_EDATA)
-                st = bad_record(r, rec.offset, yk_error());
-            else
-                st = yk_fail(st, "%s: at byte %llu: %s", r->base.range->path, (unsigned long long)rec.offset,
-                             yk_error());
-        }
-    }
-    *got_out = got;
-    return st;
+    if (reader->in->offset >= reader->range->end) /* of the block */
+        st = yk_tfr_is_record(reader->in, &reader->ended);
+    if (reader->ended)
+        return st;
+    if (st || (st = yk_tfr_next(reader->in, &rec)))
+        return broken_input(r, st);
+    if (rec.kind != YK_TFR_RECORD)
+        return skip_fault(r, &rec);
+    r->records++;
+    st = add_row(r, &rec, rows);
+    if (st == YK_EDATA)
+        return bad_record(r, rec.offset, yk_error());
+    return st ? yk_fail(st, "%s: at byte %llu: %s", reader->range->path, (unsigned long long)rec.offset,
+                        yk_error())
+              : YK_OK;
 }
 
 static yk_status tfr_reader_open(yk_reader *reader)
@@ -223,7 +212,7 @@ static yk_status tfr_reader_open(yk_reader *reader)
         st = yk_image_decoder_create(&r->decoder);
     if (!st && r->base.range->begin > 0)
         st = yk_tfr_resync(r->base.in, r->base.range->end, &found);
-    r->ended = !found;
+    r->base.ended = !found;
     return st;
 }
 
@@ -303,7 +292,7 @@ static yk_status open_images(tfr_source *s)
                        s->base.files.path[0], PROBED);
     if (!s->images)
         return YK_OK;
-    yk__image_set_shape(&s->base, &s->form);
+    yk__set_images(&s->base, s->form.height, s->form.width, s->form.channels);
     s->base.classes = classes;
     s->base.fields = 1;
     s->base.hashed_into = 0;
@@ -374,5 +363,5 @@ const yk_source_ops yk__tfrecord_source = {
     .open = tfr_open,
     .reader_open = tfr_reader_open,
     .reader_close = tfr_reader_close,
-    .next = tfr_next,
+    .row = tfr_row,
 };
