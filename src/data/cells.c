@@ -157,7 +157,7 @@ static yk_status bad_row(yk__cell_reader *r, size_t i, size_t k)
     char reason[400];
     const yk_parquet_text text = text_of(c, &c->cell[k], i);
     yk_cell_fault(&c->table->tabular, c->cell[k].number, text.bytes, text.n, reason);
-    return c->bad(r, c->row + i, k, reason);
+    return yk_source_bad(r->base.source, c->file, c->row + i, c->cell[k].values->page, "%s", reason);
 }
 
 static yk_status next_batch(yk__cell_reader *r)

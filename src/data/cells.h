@@ -4,7 +4,7 @@
  *     open:    st = yk_tabular_columns(&s->table.tabular);                // the columns are in the schema (tabular.h)
  *              st = yk__cell_table_choose(&s->table);                     // the columns that are used, split-by, missing
  *              st = yk_tabular_finish(&s->table.tabular, rows);
- *     reader:  r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad};
+ *     reader:  r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .file = path, .row = first};
  *              st = yk__cells_open(&r->base.cells);                       // then yk__cells_bind() for each used column
  *     close:   yk__cells_close(&r->base.cells);
  *
@@ -51,12 +51,12 @@ typedef struct {
     yk__cell_table *table;
     /* Decodes the next rows; *n_out is 0 at the end. */
     yk_status (*decode)(yk__cell_reader *r, size_t *n_out);
-    /* Reports a bad row with yk_source_bad(): its number, and the k-th used column. */
-    yk_status (*bad)(yk__cell_reader *r, uint64_t row, size_t k, const char *reason);
+    const char *file;                  /* for messages; borrowed */
     yk__cell *cell;                    /* [nused] */
     yk_row to;                         /* the current row */
     char digits[YK_PARQUET_TEXT_SIZE]; /* of a number as text */
-    uint64_t row; /* the number of the first row of the batch; a reader sets that of its first row */
+    uint64_t
+        row; /* the number of the first row of the batch, in messages and `given`; a reader sets that of its first row */
     size_t n, at; /* of the batch */
     /* the cells of columns, by treatment */
     size_t *lists, *list[YK__CELL_TREATMENTS], count[YK__CELL_TREATMENTS];

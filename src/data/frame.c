@@ -231,19 +231,13 @@ static yk_status decode(yk__cell_reader *reader, size_t *n_out)
     return st;
 }
 
-static yk_status bad_row(yk__cell_reader *r, uint64_t row, size_t k, const char *reason)
-{
-    (void)k;
-    return yk_source_bad(r->base.source, "frame", row, UINT64_MAX, "%s", reason);
-}
-
 static yk_status frame_reader_open(yk_reader *base)
 {
     frame_source *s = (frame_source *)base->source;
     yk_frame *f = s->frame;
     frame_reader *r = (frame_reader *)base;
     const uint64_t first = base->at;
-    r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .row = first};
+    r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .file = "frame", .row = first};
     if (f->options.stream_once)
         base->end = UINT64_MAX;
     if (f->options.stream_once && atomic_flag_test_and_set(&f->read))

@@ -33,7 +33,6 @@ typedef struct {
 typedef struct {
     yk__cell_reader base;
     yk_parquet_reader *in;
-    const block *block;
 } parquet_reader;
 
 /* ---- files */
@@ -85,23 +84,16 @@ static yk_status decode(yk__cell_reader *r, size_t *n_out)
     return yk_parquet_next(((parquet_reader *)r)->in, n_out);
 }
 
-static yk_status bad_row(yk__cell_reader *reader, uint64_t row, size_t k, const char *reason)
-{
-    const parquet_reader *r = (const parquet_reader *)reader;
-    yk_source *s = reader->base.source;
-    return yk_source_bad(s, s->files.path[r->block->table], row + 1, reader->cells.cell[k].values->page, "%s",
-                         reason);
-}
-
 static yk_status parquet_reader_open(yk_reader *base)
 {
     parquet_source *s = (parquet_source *)base->source;
     parquet_reader *r = (parquet_reader *)base;
     yk__cells *cells = &r->base.cells;
-    const block *b = r->block = &s->block[base->block];
+    const block *b = &s->block[base->block];
     const table *t = &s->table[b->table];
     base->end = b->rows;
-    *cells = (yk__cells){.table = &s->cells, .decode = decode, .bad = bad_row, .row = b->row};
+    *cells = (yk__cells){
+        .table = &s->cells, .decode = decode, .file = base->source->files.path[b->table], .row = b->row + 1};
     yk_status st = yk__cells_open(cells);
     if (!st)
         st = yk_parquet_read(t->file, b->group, t->column, s->cells.nused, b->first, b->rows, &r->in);

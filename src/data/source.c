@@ -240,10 +240,8 @@ yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_
     const yk_schema *model = options ? options->images : NULL;
     if (!*name)
         st = detect(spec.where, &name);
-    if (!st && model && model->options && !strcmp(model->format, name)) {
+    if (!st && model && model->options && !strcmp(model->format, name))
         st = yk_spec_inherit(&spec, model->options);
-        name = model->format; /* that of the spec is gone */
-    }
     if (!st)
         st = open_format(&spec, name, split, options ? options : &none, out);
     yk_spec_fini(&spec);

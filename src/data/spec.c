@@ -33,6 +33,15 @@ static char *end_of_format(char *s)
     return *p == ':' && p - s > 1 ? p : NULL;
 }
 
+static yk_status add_option(yk_spec *spec, char *key, char *value)
+{
+    if (spec->noptions == MAX_OPTIONS)
+        return yk_fail(YK_EUSAGE, "%s: more than %zu options", spec->text, MAX_OPTIONS);
+    spec->option[spec->noptions].key = key;
+    spec->option[spec->noptions++].value = value;
+    return YK_OK;
+}
+
 static yk_status parse_options(yk_spec *spec, char *list)
 {
     for (char *next; list; list = next) {
@@ -46,10 +55,9 @@ static yk_status parse_options(yk_spec *spec, char *list)
         *value++ = 0;
         if (yk_spec_text(spec, list))
             return yk_fail(YK_EUSAGE, "%s: the option %s is given twice", spec->text, list);
-        if (spec->noptions == MAX_OPTIONS)
-            return yk_fail(YK_EUSAGE, "%s: more than %zu options", spec->text, MAX_OPTIONS);
-        spec->option[spec->noptions].key = list;
-        spec->option[spec->noptions++].value = value;
+        const yk_status st = add_option(spec, list, value);
+        if (st)
+            return st;
         spec->ngiven = spec->noptions;
     }
     return YK_OK;
@@ -105,6 +113,7 @@ void yk_spec_fini(yk_spec *spec)
 {
     free(spec->text);
     free(spec->storage);
+    free(spec->of_model);
     *spec = (yk_spec){0};
 }
 
@@ -184,33 +193,22 @@ yk_status yk_spec_kept(const yk_spec *spec, const char *keys, char **out)
 
 yk_status yk_spec_inherit(yk_spec *spec, const char *kept)
 {
-    yk_spec model, all;
+    yk_spec model = {0};
     yk_text t = {0};
     yk_text_print(&t, "model:?%s", kept);
     yk_status st = t.status ? t.status : yk_spec_parse(t.s, &model);
-    yk_text_fini(&t);
-    if (st)
-        return st;
-    yk_text_print(&t, "%s", spec->text);
     for (size_t i = 0; i < model.noptions && !st; i++) {
-        const char *key = model.option[i].key, *value = model.option[i].value,
-                   *given = yk_spec_text(spec, key);
+        char *key = model.option[i].key, *value = model.option[i].value;
+        const char *given = yk_spec_text(spec, key);
         if (!given)
-            yk_text_print(&t, "%c%s=%s", spec->noptions || i ? '&' : '?', key, value);
+            st = add_option(spec, key, value);
         else if (strcmp(given, value) && find_word("namespaces numeric", key) >= 0)
             st = yk_fail(YK_EUSAGE, "%s: %s is %s here, but %s in the model: leave out this option",
                          spec->text, key, given, value);
     }
-    if (!st && !(st = t.status) && !(st = yk_spec_parse(t.s, &all))) {
-        char *text = all.text; /* messages show what was given */
-        all.text = spec->text;
-        all.ngiven = spec->noptions;
-        spec->text = text;
-        yk_spec_fini(spec);
-        *spec = all;
-    }
+    spec->of_model = model.storage;
+    free(model.text);
     yk_text_fini(&t);
-    yk_spec_fini(&model);
     return st;
 }
 

@@ -26,6 +26,7 @@ typedef struct {
     } option[16];
     size_t ngiven;    /* the first options are those of the text; the others are those of a model */
     char *storage;    /* format, where and options point into it */
+    char *of_model;   /* the options of a model point into it */
     yk_status status; /* of the first bad option, with its text in yk_error() */
 } yk_spec;
 

@@ -78,19 +78,15 @@ yk_status yk__fit_text(yk_fit *f, const yk_schema_column *c, const char *text, s
  * no options about columns, because the schema describes them. */
 static yk_status copy_spec(const yk_spec *from, const char *format, const char *files, yk_spec *out)
 {
-    static const char *const key[] = {"header", "delimiter", "multiline", "split", "split-by"};
     yk_text t = {0};
-    char between = '?';
-    yk_text_print(&t, "%s:%s", format, files ? files : from->where);
-    for (size_t i = 0; i < (files ? 3 : 5); i++) {
-        const char *value = yk_spec_text(from, key[i]);
-        if (value) {
-            yk_text_print(&t, "%c%s=%s", between, key[i], value);
-            between = '&';
-        }
-    }
-    const yk_status st = t.status ? t.status : yk_spec_parse(t.s, out);
+    char *kept = NULL;
+    yk_status st = yk_spec_kept(
+        from, files ? "header delimiter multiline" : "header delimiter multiline split split-by", &kept);
+    yk_text_print(&t, "%s:%s%s%s", format, files ? files : from->where, kept ? "?" : "", kept ? kept : "");
+    st = st ? st : t.status;
+    st = st ? st : yk_spec_parse(t.s, out);
     yk_text_fini(&t);
+    free(kept);
     return st;
 }
 

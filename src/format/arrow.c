@@ -236,7 +236,7 @@ yk_status yk_arrow_open(yk_arrow_values *v, const yk_arrow_type *type, const str
     v->array = array;
     v->type = *type;
     v->name = name;
-    v->out = (yk_parquet_values){.form = type->index ? YK_PARQUET_NUMBER : type->form};
+    v->out = (yk_parquet_values){.form = type->index ? YK_PARQUET_NUMBER : type->form, .page = UINT64_MAX};
     free(v->digits);
     v->digits = NULL;
     if (!has_buffers(type->index ? type->index : type->letter, array) ||

@@ -115,7 +115,7 @@ typedef struct {
      * the code 0 may be beyond it. */
     const yk_parquet_text *text;
     size_t dictionary, texts;
-    uint64_t page; /* where their page begins in the file, for messages */
+    uint64_t page; /* where their page begins in the file, for messages; UINT64_MAX: not in a file */
 } yk_parquet_values;
 
 /* Writes number i as most CSV files do: 10, 0.1, true, 2024-02-29, 2024-02-29 12:30:00.5; "" if it is null or NaN. */
