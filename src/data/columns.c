@@ -211,28 +211,20 @@ static bool class_of_number(yk_tabular *t, double v, int32_t *out)
     return true;
 }
 
-/* The number of a class by its name or, if no class has this name, by its value: 10.0 is the class 10. */
-static size_t find_class(const yk_schema *s, const yk_schema_column *c, const char *text, size_t n)
-{
-    double v;
-    size_t i = yk__words_find(&s->classes, text, n);
-    if (i < s->classes.n || !yk_cell_number_of(c, text, n, &v))
-        return i;
-    for (i = 0; i < s->classes.n && s->class_number[i] != v; i++)
-        ;
-    return i;
-}
-
+/* By the name of a class or, if no class has this name, by its value: 10.0 is the class 10. */
 static bool class_of_text(yk_tabular *t, const yk_schema_column *c, const char *text, size_t n, int32_t *out)
 {
-    const yk__names *classes = &t->schema->classes;
+    const yk_schema *s = t->schema;
     double v;
-    if (!classes->n)
+    if (!s->classes.n)
         return n && yk_cell_number(text, n, &v) && class_of_number(t, v, out);
     yk_cell_trim(&text, &n);
-    const size_t i = find_class(t->schema, c, text, n);
+    size_t i = yk__words_find(&s->classes, text, n);
+    if (i == s->classes.n && yk_cell_number_of(c, text, n, &v))
+        for (i = 0; i < s->classes.n && s->class_number[i] != v;)
+            i++;
     *out = (int32_t)i;
-    return i != classes->n;
+    return i != s->classes.n;
 }
 
 /* A weight, or a label that is a number. */

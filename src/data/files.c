@@ -341,16 +341,7 @@ yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes)
 
 yk_status yk_files_unchanged(const yk_files *f, size_t file, const yk_input *in)
 {
-    struct stat s;
-    if (!f->state)
-        return YK_OK;
-    if (fstat(in->fd, &s))
-        return yk_fail(YK_EDATA, "%s: cannot read: %s", f->path[file], strerror(errno));
-    const char *what = yk_file_difference(&f->state[file], &s);
-    if (!what)
-        return YK_OK;
-    return yk_fail(YK_EDATA, "%s: changed while it was being read: %s; use a copy that does not change",
-                   f->path[file], what);
+    return f->state ? yk_file_unchanged(f->path[file], &f->state[file], in->fd) : YK_OK;
 }
 
 void yk_files_fini(yk_files *f)

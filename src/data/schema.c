@@ -52,12 +52,8 @@ void yk_schema_free(yk_schema *s)
 
 yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type, yk_column_role role)
 {
-    /* doubled at powers of two */
-    const size_t cap = s->ncolumns & (s->ncolumns - 1) ? 0 : 2 * s->ncolumns + 1;
-    yk_schema_column *more = cap ? realloc(s->column, cap * sizeof *more) : s->column;
-    if (!more)
-        return yk_fail_memory(cap * sizeof *more, "columns");
-    s->column = more;
+    if (YK_RESERVE(s->column, s->column_cap, s->ncolumns + 1, "columns"))
+        return YK_ESYSTEM;
     yk_schema_column *c = &s->column[s->ncolumns];
     *c = (yk_schema_column){.role = role, .name = strndup(name, n)};
     if (!c->name)

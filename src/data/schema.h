@@ -76,7 +76,7 @@ typedef struct yk_schema {
     bool header;  /* the columns have names, and are matched by name */
     yk_encoding encode;
     yk_scale scale;
-    size_t ncolumns;
+    size_t ncolumns, column_cap;
     yk_schema_column *column;
     size_t numeric, categories; /* columns of each role */
     uint64_t features;          /* of a row */

@@ -188,9 +188,6 @@ static yk_status next_rows(yk_reader *r, yk_rows *rows, size_t max, size_t *got_
 yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
                             const yk_source_options *o, yk_source **out)
 {
-    if (o->carry && !ops->has_columns && !o->inspects)
-        return yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s",
-                       spec->text ? spec->text : ops->name, ops->name, o->carry);
     yk_source *s = calloc(1, ops->source_size ? ops->source_size : sizeof *s);
     if (!s)
         return yk_fail_memory(ops->source_size, "a data source");
@@ -215,6 +212,9 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
         st = yk_spec_kept(&s->parsed, s->ops->kept, &s->kept);
     if (!st)
         st = s->ops->open(s);
+    if (!st && o->carry && !o->inspects && (!s->ncarry || ops->has_paths))
+        st = yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s", s->spec,
+                     ops->name, o->carry);
     if (!st && s->schema)
         s->class_names = &s->schema->classes;
     if (!st && s->part.on) {
@@ -444,9 +444,8 @@ yk_status yk__fail_empty(const yk_source *s)
 
 /* ---- bad records. Streamed data is read in every epoch and by several workers, but each bad record counts once. */
 
-/* Counts a record if it is new and --skip-bad allows one more. *before_out: the count before. */
-static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint64_t *before_out,
-                           bool *known_out)
+/* Counts a record if it is new and --skip-bad allows one more. *before_out: the count before; UINT64_MAX: it is not new. */
+static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint64_t *before_out)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rarely used: one for all sources */
     uint64_t id = yk_mix64(offset + 1);
@@ -454,12 +453,12 @@ static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint
         id = (id ^ (uint8_t)*p) * 0x100000001b3u;
     id = yk_mix64(id) | 1; /* not 0 */
     pthread_mutex_lock(&lock);
-    uint64_t n = atomic_load(&s->bad);
-    *before_out = n;
-    *known_out = s->bad_seen.n && yk_schema_value_at(&s->bad_seen, id)->hash;
+    const uint64_t n = atomic_load(&s->bad);
+    const bool known = s->bad_seen.n && yk_schema_value_at(&s->bad_seen, id)->hash;
     bool is_new;
     yk_status st = YK_OK;
-    if (!*known_out && n < s->options.skip_bad && !(st = yk_schema_value_add(&s->bad_seen, id, &is_new)))
+    *before_out = known ? UINT64_MAX : n;
+    if (!known && n < s->options.skip_bad && !(st = yk_schema_value_add(&s->bad_seen, id, &is_new)))
         atomic_store(&s->bad, n + 1);
     pthread_mutex_unlock(&lock);
     return st;
@@ -485,9 +484,8 @@ yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_
     if (offset != UINT64_MAX)
         snprintf(at + strlen(at), sizeof at - strlen(at), "at byte %" PRIu64, offset);
     uint64_t before;
-    bool known;
-    yk_status st = count_bad(s, file, s->ops->by_number ? record : offset, &before, &known);
-    if (st || known)
+    yk_status st = count_bad(s, file, s->ops->by_number ? record : offset, &before);
+    if (st || before == UINT64_MAX)
         return st;
     if (before < s->options.skip_bad) {
         if (before < BAD_SHOWN && !s->options.fit) /* they are read again */

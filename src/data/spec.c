@@ -7,30 +7,20 @@
 
 #define MAX_OPTIONS (sizeof((yk_spec *)0)->option / sizeof((yk_spec *)0)->option[0])
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS  "0123456789"
 
 /* "features=10..." but not "/day=1": in a pattern anything may follow a '?'. */
 static bool begins_option(const char *s)
 {
-    if (!is_letter(*s))
-        return false;
-    while (is_letter(*s) || (*s >= '0' && *s <= '9') || *s == '_' || *s == '-')
-        s++;
-    return *s == '=';
+    return strspn(s, LETTERS) && s[strspn(s, LETTERS DIGITS "_-")] == '=';
 }
 
 /* A format consists of at least two letters and digits before the first ':', so that "./a:b" and "c:x" are paths. */
 static char *end_of_format(char *s)
 {
-    if (!is_letter(*s))
-        return NULL;
-    char *p = s;
-    while (is_letter(*p) || (*p >= '0' && *p <= '9'))
-        p++;
-    return *p == ':' && p - s > 1 ? p : NULL;
+    const size_t n = strspn(s, LETTERS DIGITS);
+    return strspn(s, LETTERS) && n > 1 && s[n] == ':' ? s + n : NULL;
 }
 
 static yk_status add_option(yk_spec *spec, char *key, char *value)

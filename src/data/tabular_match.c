@@ -208,29 +208,27 @@ static yk_status compare_roles(const yk_tabular *t, bool listed)
     return YK_OK;
 }
 
-static char *join(const yk__names *names)
+static const char *join(yk_arena *a, const yk__names *names)
 {
     yk_text t = {0};
-    yk_text_add(&t, "");
     for (size_t i = 0; i < names->n; i++)
         yk_text_print(&t, "%s%s", i ? "," : "", names->name[i]);
-    return yk_text_take(&t);
+    const char *all = yk_arena_print(a, "%s", t.s ? t.s : "");
+    a->status = t.status ? t.status : a->status;
+    yk_text_fini(&t);
+    return all;
 }
 
 /* An option that contradicts the model. */
-static yk_status compare_options(const yk_tabular *t)
+static yk_status compare_options(yk_tabular *t)
 {
     const yk_schema *m = t->schema, *s = t->own;
     const yk_spec *spec = &t->base.parsed;
+    yk_arena *const a = &t->base.arena;
     const yk_schema_column *number = yk_schema_first(m, YK_COLUMN_NUMERIC),
                            *category = yk_schema_first(m, YK_COLUMN_CATEGORICAL),
                            *label = yk_schema_first(m, YK_COLUMN_LABEL);
-    char name[80], count[4][24];
-    snprintf(count[0], sizeof *count, "%llu", (unsigned long long)s->features);
-    snprintf(count[1], sizeof *count, "%llu", (unsigned long long)m->features);
-    snprintf(count[2], sizeof *count, "%u", s->nclasses);
-    snprintf(count[3], sizeof *count, "%u", m->nclasses);
-    char *list[] = {join(&s->classes), join(&m->classes), join(&s->missing), join(&m->missing)};
+    char name[80];
     const struct {
         const yk_schema_column *column; /* NULL: none has this property */
         bool given;
@@ -239,20 +237,21 @@ static yk_status compare_options(const yk_tabular *t)
         {number, yk_spec_text(spec, "scale"), "scale", yk_scale_name[s->scale], yk_scale_name[m->scale]},
         {category, yk_spec_text(spec, "encode"), "encode", yk_encoding_name[s->encode],
          yk_encoding_name[m->encode]},
-        {category, yk_schema_hashes(m) && s->features, "the number of features (bits, features)", count[0],
-         count[1]},
-        {label, s->nclasses && m->nclasses, "classes", count[2], count[3]},
-        {label, yk_spec_text(spec, "classes") && (s->classes.n || m->classes.n), "classes", list[0], list[1]},
-        {number ? number : category, yk_spec_text(spec, "missing"), "missing", list[2], list[3]},
+        {category, yk_schema_hashes(m) && s->features, "the number of features (bits, features)",
+         yk_arena_print(a, "%llu", (unsigned long long)s->features),
+         yk_arena_print(a, "%llu", (unsigned long long)m->features)},
+        {label, s->nclasses && m->nclasses, "classes", yk_arena_print(a, "%u", s->nclasses),
+         yk_arena_print(a, "%u", m->nclasses)},
+        {label, yk_spec_text(spec, "classes") && (s->classes.n || m->classes.n), "classes",
+         join(a, &s->classes), join(a, &m->classes)},
+        {number ? number : category, yk_spec_text(spec, "missing"), "missing", join(a, &s->missing),
+         join(a, &m->missing)},
     };
-    yk_status st =
-        list[0] && list[1] && list[2] && list[3] ? YK_OK : yk_fail_memory(1000, "lists of options");
+    yk_status st = a->status;
     for (size_t i = 0; i < sizeof property / sizeof *property && !st; i++)
         if (property[i].column && property[i].given && strcmp(property[i].here, property[i].model))
             st = fail_differs(t, yk_schema_name(m, property[i].column, name), property[i].what,
                               property[i].here, *property[i].model ? property[i].model : "not given");
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        free(list[i]);
     return st;
 }
 

@@ -158,22 +158,22 @@ static yk_parquet_text view_at(const struct ArrowArray *a, size_t i)
                         : (yk_parquet_text){"", 0};
 }
 
+/* Where a text begins, and the one before it ends. */
+static int64_t offset_at(char letter, const void *offsets, size_t i)
+{
+    return letter == 'u' ? ((const int32_t *)offsets)[i] : ((const int64_t *)offsets)[i];
+}
+
 static void texts(char letter, const struct ArrowArray *a, size_t first, size_t n, yk_parquet_text *out)
 {
     const char *bytes = letter == 'v' || !a->buffers[2] ? "" : a->buffers[2];
     for (size_t i = 0; i < n; i++) {
-        int64_t begin, end;
         if (letter == 'v') {
             out[i] = view_at(a, first + i);
             continue;
         }
-        if (letter == 'u') {
-            const int32_t *offset = (const int32_t *)a->buffers[1] + first + i;
-            begin = offset[0], end = offset[1];
-        } else {
-            const int64_t *offset = (const int64_t *)a->buffers[1] + first + i;
-            begin = offset[0], end = offset[1];
-        }
+        const int64_t begin = offset_at(letter, a->buffers[1], first + i),
+                      end = offset_at(letter, a->buffers[1], first + i + 1);
         out[i] = (yk_parquet_text){bytes + begin, end > begin ? (size_t)(end - begin) : 0};
     }
 }

@@ -328,13 +328,21 @@ void yk_input_skip(yk_input *in, size_t n)
 }
 
 /* Not the device: a network file system that was mounted again has a new number. */
-const char *yk_file_difference(const struct stat *was, const struct stat *now)
+yk_status yk_file_unchanged(const char *path, const struct stat *was, int fd)
 {
-    return now->st_size != was->st_size ? "its size differs"
-           : now->st_ino != was->st_ino ? "another file has replaced it"
-           : now->st_mtim.tv_sec != was->st_mtim.tv_sec || now->st_mtim.tv_nsec != was->st_mtim.tv_nsec
-               ? "its modification time differs"
-               : NULL;
+    struct stat now;
+    if (fd < 0 || fstat(fd, &now))
+        return fail_path(path, errno);
+    const bool touched =
+        now.st_mtim.tv_sec != was->st_mtim.tv_sec || now.st_mtim.tv_nsec != was->st_mtim.tv_nsec;
+    const char *what = now.st_size != was->st_size ? "its size differs"
+                       : now.st_ino != was->st_ino ? "another file has replaced it"
+                       : touched                   ? "its modification time differs"
+                                                   : NULL;
+    return what
+               ? yk_fail(YK_EDATA, "%s: changed while it was being read: %s; use a copy that does not change",
+                         path, what)
+               : YK_OK;
 }
 
 /* The next newline at or after *seen that is not between quotes. If there is none, *seen and *open are where to continue. */

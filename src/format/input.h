@@ -52,8 +52,8 @@ void yk_input_forget(void);
 yk_status yk_input_peek(yk_input *in, size_t want, const uint8_t **p_out, size_t *have_out);
 void yk_input_skip(yk_input *in, size_t n);
 
-/* How a file has changed since `was`, such as "its size differs"; NULL: it has not. */
-const char *yk_file_difference(const struct stat *was, const struct stat *now);
+/* YK_EDATA: an open file is not the one that it was, or has changed since. */
+yk_status yk_file_unchanged(const char *path, const struct stat *was, int fd);
 
 /* The next line, without newline or CR LF; *line_out is NULL at the end of the file. quoted: line breaks between double quotes
  * are part of the line, as in CSV; *lines_out is the number of lines that it spans. The line is valid until the next call, and

@@ -1,5 +1,6 @@
 /* Reads columns of a row group, page by page; see parquet.h. */
 #include "base/mem.h"
+#include "format/input.h"
 #include "format/parquet_internal.h"
 #include "format/wire.h"
 #include <errno.h>
@@ -472,7 +473,7 @@ yk_status yk_parquet_read(const yk_parquet *f, size_t group, const size_t *colum
     r->ncolumns = ncolumns;
     r->left = rows;
     r->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    yk_status st = yk__pq_unchanged(f, r->fd);
+    yk_status st = yk_file_unchanged(f->path, &f->state, r->fd);
     for (size_t i = 0; i < ncolumns && !st; i++)
         if (!(st = yk_parquet_readable(f, columns[i])))
             st = at_page(r, &r->column[i], open_column(r, &r->column[i], columns[i], first));
@@ -503,7 +504,7 @@ void yk_parquet_reader_free(yk_parquet_reader *r)
 
 yk_status yk_parquet_unchanged(const yk_parquet_reader *r)
 {
-    return yk__pq_unchanged(r->file, r->fd);
+    return yk_file_unchanged(r->file->path, &r->file->state, r->fd);
 }
 
 const yk_parquet_values *yk_parquet_values_of(const yk_parquet_reader *r, size_t i)

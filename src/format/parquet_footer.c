@@ -345,17 +345,6 @@ yk_status yk_parquet_readable(const yk_parquet *f, size_t column)
                : YK_OK;
 }
 
-yk_status yk__pq_unchanged(const yk_parquet *f, int fd)
-{
-    struct stat now;
-    if (fd < 0 || fstat(fd, &now))
-        return yk_fail(errno == EMFILE || errno == ENFILE ? YK_ESYSTEM : YK_EDATA, "%s: cannot read: %s",
-                       f->path, strerror(errno));
-    const char *what = yk_file_difference(&f->state, &now);
-    return what ? yk_fail(YK_EDATA, "%s: the file has changed since it was opened: %s", f->path, what)
-                : YK_OK;
-}
-
 /* ---- pages */
 
 static yk_status take_page(void *context, const yk__thrift_value *v)

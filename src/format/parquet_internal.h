@@ -39,9 +39,6 @@ typedef struct {
     int64_t is_compressed;
 } yk__pq_page;
 
-/* YK_EDATA: the file has changed since f was opened */
-yk_status yk__pq_unchanged(const yk_parquet *f, int fd);
-
 /* Parses the header at p, and returns what follows it. NULL: it is malformed, or *truncated_out: it needs more than n bytes. */
 const uint8_t *yk__pq_page_header(const uint8_t *p, size_t n, yk__pq_page *out, bool *truncated_out);
 
