@@ -7,12 +7,14 @@
 void *yk_arena_alloc(yk_arena *a, size_t count, size_t size, const char *what)
 {
     if (!a->status)
-        a->status = YK_RESERVE(a->piece, a->cap, a->n + 1, what);
+        a->status = YK_RESERVE(a->piece, a->cap, a->n + 2, what);
     void *piece = a->status ? NULL : yk_alloc(count, size, what);
-    if (!piece)
+    if (!piece) {
         a->status = YK_ESYSTEM;
-    else
-        a->piece[a->n++] = piece;
+        return NULL;
+    }
+    a->piece[a->n++] = piece;
+    a->piece[a->n] = NULL;
     return piece;
 }
 

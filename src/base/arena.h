@@ -17,7 +17,7 @@
 #include "base/status.h"
 
 typedef struct {
-    void **piece; /* owned */
+    void **piece; /* [n] owned, then NULL */
     size_t n, cap;
     yk_status status; /* YK_OK or YK_ESYSTEM */
 } yk_arena;
@@ -27,5 +27,11 @@ void *yk_arena_alloc(yk_arena *a, size_t count, size_t size, const char *what);
 void *yk_arena_take(yk_arena *a, void *piece);
 char *yk_arena_print(yk_arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void yk_arena_free(yk_arena *a);
+
+/* All pieces, if they are texts: the arguments of a program, ending with NULL. Valid until the next piece; NULL: there are none. */
+static inline char **yk_arena_texts(const yk_arena *a)
+{
+    return (char **)a->piece;
+}
 
 #endif

@@ -155,28 +155,3 @@ void yk_text_shell(yk_text *t, const char *s)
     }
     yk_text_add(t, safe ? "" : "'");
 }
-
-void yk_argv_add(yk_argv *a, const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    if (a->status || (a->status = YK_RESERVE(a->arg, a->cap, a->n + 2, "a list of texts")))
-        return;
-    va_start(args, format);
-    if (vasprintf(&text, format, args) < 0) {
-        text = NULL;
-        a->status = yk_fail_memory(strlen(format), "a list of texts");
-    }
-    va_end(args);
-    a->arg[a->n] = text;
-    a->n += text != NULL;
-    a->arg[a->n] = NULL;
-}
-
-void yk_argv_fini(yk_argv *a)
-{
-    for (size_t i = 0; i < a->n; i++)
-        free(a->arg[i]);
-    free(a->arg);
-    *a = (yk_argv){0};
-}

@@ -47,16 +47,6 @@ void yk_text_columns(yk_text *t, yk_text *rows, const char *align);
 
 char *yk_text_take(yk_text *t); /* also resets t */
 
-/* A list of texts, such as the arguments of a program. The first error is kept, too. */
-typedef struct {
-    char **arg; /* [n] owned, then NULL */
-    size_t n, cap;
-    yk_status status;
-} yk_argv;
-
-void yk_argv_add(yk_argv *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void yk_argv_fini(yk_argv *a);
-
 bool yk_list_has(const char *list, const char *word); /* in "one,two" or "one, two" */
 
 #endif

@@ -52,7 +52,7 @@ typedef struct {
 /* ---- the job ---- */
 
 /* Sets the variables of the frame, changes to its directory, and returns the command, which the caller frees. */
-static yk_status read_job(agent *a, const yk_job_frame *f, yk_argv *command)
+static yk_status read_job(agent *a, const yk_job_frame *f, yk_arena *command)
 {
     const char *at = f->data, *const end = f->data + f->bytes;
     a->first = f->rank;
@@ -62,7 +62,7 @@ static yk_status read_job(agent *a, const yk_job_frame *f, yk_argv *command)
     for (at += strlen(at) + 1; at < end && *at; at += strlen(at) + 1)
         putenv(strdup(at));
     for (at++; at < end; at += strlen(at) + 1)
-        yk_argv_add(command, "%s", at);
+        yk_arena_print(command, "%s", at);
     a->timeout = yk_env_number("YOKE_AGENT_TIMEOUT", 0);
     return command->status;
 }
@@ -235,11 +235,11 @@ static bool handle_launcher(agent *a)
         return false;
     while (yk_channel_next(&a->channel, &f)) {
         if (f.kind == YK_FRAME_START && !a->pid) {
-            yk_argv command = {0};
+            yk_arena command = {0};
             yk_status st = read_job(a, &f, &command);
             if (!st)
-                st = start_ranks(a, command.arg);
-            yk_argv_fini(&command);
+                st = start_ranks(a, yk_arena_texts(&command));
+            yk_arena_free(&command);
             if (st) {
                 yk_channel_send(a->channel.out, YK_FRAME_FAILED, 0, 0, yk_error(), strlen(yk_error()));
                 return false;

@@ -7,8 +7,8 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 
+#include "base/arena.h"
 #include "base/number.h"
-#include "base/text.h"
 #include "data/files.h"
 #include "data/spec.h"
 #include <math.h>
@@ -48,7 +48,7 @@ static int print_torch(const arguments *a, const yoke_model *model, const yoke_d
 typedef struct output {
     const yoke_model *model;
     void (*add)(struct output *o, const yoke_predictions *block, size_t i); /* a line */
-    yk_argv names;    /* of columns of the data, then of outputs */
+    yk_arena names;   /* texts: of columns of the data, then of outputs */
     size_t columns;   /* of the data */
     double threshold; /* one output: class 1 from this value on */
     bool raw, regression;
@@ -132,7 +132,7 @@ static void add_classes(const output *o, yk_json *j, const float *p, size_t outp
 {
     const size_t class = class_of(o, p, outputs);
     const char *name = yoke_model_class(o->model, class);
-    yk_json_array(j, o->names.arg[o->columns]);
+    yk_json_array(j, yk_arena_texts(&o->names)[o->columns]);
     for (size_t c = 0; c < outputs; c++)
         yk_json_real(j, NULL, (double)p[c]);
     yk_json_end(j);
@@ -148,7 +148,7 @@ static void add_object(output *o, const yoke_predictions *block, size_t i)
     yk_json j = {.digits = 7};
     yk_json_object(&j, NULL);
     for (size_t k = 0; k < block->columns; k++)
-        yk_json_text(&j, o->names.arg[k], block->column[i * block->columns + k]);
+        yk_json_text(&j, yk_arena_texts(&o->names)[k], block->column[i * block->columns + k]);
     if (o->regression)
         yk_json_real(&j, "prediction", (double)p[0]);
     else
@@ -169,7 +169,7 @@ static void add_header(output *o, const yoke_predictions *block)
     for (size_t k = 0; k < o->names.n; k++) {
         if (k == o->columns && block->file)
             yk_text_add(&o->text, "file,");
-        add_field(o, o->names.arg[k], k + 1 < o->names.n ? "," : "\n");
+        add_field(o, yk_arena_texts(&o->names)[k], k + 1 < o->names.n ? "," : "\n");
     }
 }
 
@@ -181,22 +181,23 @@ static yk_status name_columns(output *o, const char *columns)
     char number[24];
     for (size_t n; *columns; columns += n + (columns[n] != 0)) {
         n = strcspn(columns, ",");
-        yk_argv_add(&o->names, "%.*s", (int)n, columns);
+        yk_arena_print(&o->names, "%.*s", (int)n, columns);
     }
     o->columns = o->names.n;
     for (size_t k = 0; k < outputs; k++)
-        yk_argv_add(&o->names, outputs > 1 ? "%s_%s" : "%s", o->raw ? "score" : "probability",
+        yk_arena_print(&o->names, outputs > 1 ? "%s_%s" : "%s", o->raw ? "score" : "probability",
                     class_name(o, k, number));
     if (object && !o->regression)
-        yk_argv_add(&o->names, o->raw ? "scores" : "probabilities");
-    yk_argv_add(&o->names, o->regression ? "prediction" : "class");
+        yk_arena_print(&o->names, o->raw ? "scores" : "probabilities");
+    yk_arena_print(&o->names, o->regression ? "prediction" : "class");
+    char *const *name = yk_arena_texts(&o->names);
     for (size_t i = 0; !o->names.status && i < o->columns; i++)
         for (size_t k = object ? i + 1 : o->columns; k < o->names.n; k++)
-            if (!strcmp(o->names.arg[i], o->names.arg[k]))
+            if (!strcmp(name[i], name[k]))
                 return yk_fail(YK_EUSAGE,
                                "--id or --with %s: the predictions would have two columns of this name: "
                                "specify the column by its number, which then replaces the name",
-                               o->names.arg[i]);
+                               name[i]);
     return o->names.status;
 }
 
@@ -260,7 +261,7 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
     if (!st && !a->out)
         st = yk_cli_flush();
     yk_text_fini(&o.text);
-    yk_argv_fini(&o.names);
+    yk_arena_free(&o.names);
     return failed && !*o.failure ? yk_cli_fail(&error) : yk_cli_exit(st);
 }
 

@@ -235,19 +235,19 @@ static const char *unit_of(const yk_sweep_run *r)
     return r->steps ? "steps" : "epochs";
 }
 
-static yk_status make_command(const sweep *s, size_t i, bool resume, yk_argv *a)
+static yk_status make_command(const sweep *s, size_t i, bool resume, yk_arena *a)
 {
     const yk_sweep_run *run = &s->plan.run[i];
-    yk_argv_add(a, "yoke");
-    yk_argv_add(a, "train");
+    yk_arena_print(a, "yoke");
+    yk_arena_print(a, "train");
     for (char *const *arg = run->argument; *arg; arg++)
-        yk_argv_add(a, "%s", *arg);
-    yk_argv_add(a, "--out=%s", run->path);
-    yk_argv_add(a, "--json");
+        yk_arena_print(a, "%s", *arg);
+    yk_arena_print(a, "--out=%s", run->path);
+    yk_arena_print(a, "--json");
     if (resume)
-        yk_argv_add(a, "--resume");
+        yk_arena_print(a, "--resume");
     if (s->divisor)
-        yk_argv_add(a, "--%s=%lld", unit_of(run), (long long)length_of(s, run));
+        yk_arena_print(a, "--%s=%lld", unit_of(run), (long long)length_of(s, run));
     return a->status;
 }
 
@@ -295,7 +295,7 @@ static bool has_checkpoint(const yk_sweep_run *r)
 static yk_status run_one(sweep *s, size_t i, bool resume)
 {
     yk_sweep_run *r = &s->plan.run[i];
-    yk_argv command = {0};
+    yk_arena command = {0};
     child c = {0};
     yk_status st = clear_run(s, r, resume);
     if (!st)
@@ -309,7 +309,7 @@ static yk_status run_one(sweep *s, size_t i, bool resume)
     if (!st)
         st = yk_remove_in(r->path, "summary.json"); /* from before it was stopped */
     if (!st)
-        st = run_program(s, command.arg, r->path, resume, &c);
+        st = run_program(s, yk_arena_texts(&command), r->path, resume, &c);
     yk_progress_end();
     json_t *summary = st ? NULL : yk_sweep_run_json(r, "summary.json");
     /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
@@ -326,7 +326,7 @@ static yk_status run_one(sweep *s, size_t i, bool resume)
         st = record_failure(s, i, &c, json_is_true(json_object_get(summary, "diverged")));
     }
     json_decref(summary);
-    yk_argv_fini(&command);
+    yk_arena_free(&command);
     return st;
 }
 
@@ -542,25 +542,27 @@ static yk_status train(sweep *s)
 /* All results are saved and printed: a failure is only a warning, and a signal may end the program. */
 static yk_status write_report(const sweep *s)
 {
-    yk_argv runs = {0}; /* and the page */
+    yk_arena runs = {0}; /* and the page */
     yk_report_result result = {0};
     for (size_t i = 0; i < s->plan.nruns; i++)
         if (s->plan.run[i].state == YK_SWEEP_DONE)
-            yk_argv_add(&runs, "%s", s->plan.run[i].path);
-    yk_argv_add(&runs, "%s/report.html", s->plan.path);
+            yk_arena_print(&runs, "%s", s->plan.run[i].path);
+    yk_arena_print(&runs, "%s/report.html", s->plan.path);
     const yk_status st = runs.status;
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     if (!st) {
-        const yk_report report = {
-            .paths = runs.arg, .n = runs.n - 1, .out = runs.arg[runs.n - 1], .title = s->plan.file.name};
+        const yk_report report = {.paths = yk_arena_texts(&runs),
+                                  .n = runs.n - 1,
+                                  .out = yk_arena_texts(&runs)[runs.n - 1],
+                                  .title = s->plan.file.name};
         if (yk_report_make(&report, &result))
             yk_warn("cannot write the report: %s", yk_error());
         else
             yk_note("report: %s", report.out);
     }
     free(result.out);
-    yk_argv_fini(&runs);
+    yk_arena_free(&runs);
     return st;
 }
 

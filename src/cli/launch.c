@@ -57,8 +57,8 @@ typedef struct {
     yk_plan plan;
     yk_host *host; /* [hosts] */
     size_t hosts;
-    yk_argv command; /* of a rank */
-    char *out;       /* the run directory, the same for all attempts */
+    yk_arena command; /* of a rank */
+    char *out;        /* the run directory, the same for all attempts */
     /* the state of an attempt */
     host_agent *agent;    /* [hosts] */
     struct pollfd *ready; /* [hosts] */
@@ -171,28 +171,28 @@ static void run_ssh(const attempt *s, const host_agent *a, int fd)
     static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGTSTP}; /* the launcher decides */
     const char *agent = s->job->config->agent ? s->job->config->agent : "ssh";
     char path[PATH_MAX] = "";
-    yk_argv w = {0};
+    yk_arena w = {0};
     yk_text program = {0};
     for (const char *word = agent; *(word += strspn(word, " "));) {
         const int n = (int)strcspn(word, " ");
-        yk_argv_add(&w, "%.*s", n, word);
+        yk_arena_print(&w, "%.*s", n, word);
         word += n;
     }
     const bool found = readlink("/proc/self/exe", path, sizeof path - 1) > 0;
     yk_text_shell(&program, path);
-    yk_argv_add(&w, "%s", a->host);
-    yk_argv_add(&w, "exec %s agent", program.s);
+    yk_arena_print(&w, "%s", a->host);
+    yk_arena_print(&w, "exec %s agent", program.s);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     if (!found || w.status || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
         _exit(127);
-    execvp(w.arg[0], w.arg);
+    execvp(yk_arena_texts(&w)[0], yk_arena_texts(&w));
     const host_agent *first = s->agent;
     while (!first->remote)
         first++;
     while (first != a) /* the reason is the same for all hosts: the first one says it, and ends the job */
         pause();
-    fprintf(stderr, "yoke: error: cannot run %s (--agent): %s\n", w.arg[0], strerror(errno));
+    fprintf(stderr, "yoke: error: cannot run %s (--agent): %s\n", yk_arena_texts(&w)[0], strerror(errno));
     _exit(127);
 }
 
@@ -281,7 +281,7 @@ static void start_ranks(attempt *s, host_agent *a)
         if (getenv(names[i]))
             yk_text_print(&t, "%s=%s%c", names[i], getenv(names[i]), 0);
     yk_text_put(&t, "", 1);
-    for (char *const *w = s->job->command.arg; *w; w++)
+    for (char *const *w = yk_arena_texts(&s->job->command); *w; w++)
         yk_text_put(&t, *w, strlen(*w) + 1);
     a->started = true;
     if (t.status)
@@ -677,12 +677,12 @@ static yk_status prepare(job *j, int argc, char **argv)
         return yk_fail_memory((size_t)n, "the processes of a job");
     if (width < INT_MAX)
         yk_env_set_number("YK_PROGRESS", width + 1); /* on other hosts, stderr is a pipe */
-    yk_argv_add(&j->command, "yoke");
-    yk_argv_add(&j->command, "train");
+    yk_arena_print(&j->command, "yoke");
+    yk_arena_print(&j->command, "train");
     for (int i = 1; i < argc; i++)
-        yk_argv_add(&j->command, "%s", argv[i]);
+        yk_arena_print(&j->command, "%s", argv[i]);
     if (!c->out)
-        yk_argv_add(&j->command, "--out=%s", j->out);
+        yk_arena_print(&j->command, "--out=%s", j->out);
     return j->command.status;
 }
 
@@ -695,7 +695,7 @@ static int run(job *j)
     for (int64_t i = 0;; i++) {
         attempt s = {.job = j, .agent = j->agent, .ended = j->ended};
         if (i == 1 && !j->config->resume && saved)
-            yk_argv_add(&j->command, "--resume");
+            yk_arena_print(&j->command, "--resume");
         if (i > 1) /* a lost host may need time to come back */
             yk_sleep(i < 10 ? 0.1 * (double)(i * i) : 10.0);
         if (!try(&s, i, &connected) || i >= max || yk_cli_stop) {
@@ -719,7 +719,7 @@ int yk_launch(const yk_config *c, int argc, char **argv)
     const int code = st ? yk_cli_exit(st) : run(&j);
     if (code && j.out && !c->out)
         rmdir(j.out); /* created by yk_run_dir_choose(); stays if anything was written */
-    yk_argv_fini(&j.command);
+    yk_arena_free(&j.command);
     free(j.agent);
     free(j.ready);
     free(j.ended);

@@ -221,16 +221,18 @@ yk_status yk__cells_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *g
     return st;
 }
 
-yk_status yk__cells_open(yk__cells *c)
+yk_status yk__cells_open(yk__cell_reader *r)
 {
+    yk__cells *c = &r->cells;
+    yk_arena *a = &r->base.arena;
     const yk_tabular *t = &c->table->tabular;
-    const size_t n = c->table->nused + 1, hashes = t->schema->categories + 1;
-    c->to = (yk_row){.hash = malloc(hashes * sizeof *c->to.hash), .seen = t->seen};
-    c->cell = calloc(n, sizeof *c->cell);
-    c->lists = calloc(YK__CELL_TREATMENTS * n, sizeof *c->lists);
-    for (size_t i = 0; i < YK__CELL_TREATMENTS && c->lists; i++)
-        c->list[i] = c->lists + i * n;
-    return c->cell && c->lists && c->to.hash ? YK_OK : yk_fail_memory(n * sizeof *c->cell, "columns");
+    const size_t n = c->table->nused + 1;
+    c->to = (yk_row){.hash = yk_arena_alloc(a, t->schema->categories + 1, sizeof *c->to.hash, "categories"),
+                     .seen = t->seen};
+    c->cell = yk_arena_alloc(a, n, sizeof *c->cell, "columns");
+    for (size_t i = 0; i < YK__CELL_TREATMENTS; i++)
+        c->list[i] = yk_arena_alloc(a, n, sizeof *c->list[i], "columns");
+    return a->status;
 }
 
 void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
@@ -252,7 +254,4 @@ void yk__cells_close(yk__cells *c)
 {
     for (size_t k = 0; c->cell && k < c->table->nused; k++)
         free(c->cell[k].hash);
-    free(c->cell);
-    free(c->lists);
-    free(c->to.hash);
 }

@@ -5,7 +5,7 @@
  *              st = yk__cell_table_choose(&s->table);                     // the columns that are used, split-by, missing
  *              st = yk_tabular_finish(&s->table.tabular, rows);
  *     reader:  r->base.cells = (yk__cells){.table = &s->table, .decode = decode, .file = path, .row = first};
- *              st = yk__cells_open(&r->base.cells);                       // then yk__cells_bind() for each used column
+ *              st = yk__cells_open(&r->base);                             // then yk__cells_bind() for each used column
  *     close:   yk__cells_close(&r->base.cells);
  *
  * The type of a column determines its role, unless an option says otherwise: texts are categorical, anything else is numeric.
@@ -59,7 +59,7 @@ typedef struct {
         row; /* the number of the first row of the batch, in messages and `given`; a reader sets that of its first row */
     size_t n, at; /* of the batch */
     /* the cells of columns, by treatment */
-    size_t *lists, *list[YK__CELL_TREATMENTS], count[YK__CELL_TREATMENTS];
+    size_t *list[YK__CELL_TREATMENTS], count[YK__CELL_TREATMENTS];
 } yk__cells;
 
 /* The reader of a format begins with it. */
@@ -71,7 +71,7 @@ struct yk__cell_reader {
 /* Which columns are used; the caller checks that they can be read. */
 yk_status yk__cell_table_choose(yk__cell_table *t);
 
-yk_status yk__cells_open(yk__cells *c);
+yk_status yk__cells_open(yk__cell_reader *r);
 /* sets those of the k-th used column; borrowed */
 void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *values);
 yk_status yk__cells_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out); /* yk_source_ops.next */

@@ -548,12 +548,12 @@ static yk_status csv_open(yk_source *source)
 static yk_status csv_reader_open(yk_reader *reader)
 {
     const yk_tabular *t = &((const csv *)reader->source)->table;
-    const size_t n = t->schema->categories + 1;
     csv_reader *r = (csv_reader *)reader;
     const char *line = NULL;
     size_t length;
-    if (!(r->hash = malloc(n * sizeof *r->hash)))
-        return yk_fail_memory(n * sizeof *r->hash, "hashes of a row");
+    r->hash = yk_arena_alloc(&reader->arena, t->schema->categories + 1, sizeof *r->hash, "hashes of a row");
+    if (!r->hash)
+        return YK_ESYSTEM;
     const yk_status st =
         t->own->header && !reader->range->begin ? yk__text_line(&r->text, &line, &length) : YK_OK;
     return st || !line ? st : check_header(&r->text, line, line + length);
@@ -561,9 +561,7 @@ static yk_status csv_reader_open(yk_reader *reader)
 
 static void csv_reader_close(yk_reader *reader)
 {
-    csv_reader *r = (csv_reader *)reader;
-    free(r->field.buffer);
-    free(r->hash);
+    free(((csv_reader *)reader)->field.buffer);
 }
 
 const yk_source_ops yk__csv_source = {

@@ -243,9 +243,8 @@ static yk_status frame_reader_open(yk_reader *base)
     if (f->options.stream_once && atomic_flag_test_and_set(&f->read))
         return yk_fail(YK_EUSAGE,
                        "frame: the stream has already been read, and can be read only once; pass a table");
-    yk_status st = yk__cells_open(&r->base.cells);
-    if (!st && !(r->values = yk_alloc(s->table.nused + 1, sizeof *r->values, "columns")))
-        st = YK_ESYSTEM;
+    r->values = yk_arena_alloc(&base->arena, s->table.nused + 1, sizeof *r->values, "columns");
+    yk_status st = yk__cells_open(&r->base);
     for (size_t k = 0; k < s->table.nused && !st; k++) {
         if (f->type[s->table.used[k]].is_text)
             r->values[k].out.code = r->values[k].code;
@@ -264,7 +263,6 @@ static void frame_reader_close(yk_reader *base)
     yk__cells_close(&r->base.cells);
     for (size_t k = 0; r->values && k < ((frame_source *)base->source)->table.nused; k++)
         yk_arrow_fini(&r->values[k]);
-    yk_free(r->values);
     if (r->own.release)
         r->own.release(&r->own);
 }

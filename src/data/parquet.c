@@ -94,7 +94,7 @@ static yk_status parquet_reader_open(yk_reader *base)
     base->end = b->rows;
     *cells = (yk__cells){
         .table = &s->cells, .decode = decode, .file = base->source->files.path[b->table], .row = b->row + 1};
-    yk_status st = yk__cells_open(cells);
+    yk_status st = yk__cells_open(&r->base);
     if (!st)
         st = yk_parquet_read(t->file, b->group, t->column, s->cells.nused, b->first, b->rows, &r->in);
     for (size_t k = 0; k < s->cells.nused && !st; k++)

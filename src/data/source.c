@@ -324,6 +324,7 @@ void yk_reader_free(yk_reader *r)
     if (r->source->ops->reader_close)
         r->source->ops->reader_close(r);
     yk_input_free(r->in);
+    yk_arena_free(&r->arena);
     yk_rows_fini(&r->chunk);
     yk_text_fini(&r->texts);
     free(r->cell);

@@ -161,6 +161,7 @@ struct yk_source {
 struct yk_reader {
     yk_source *source;
     size_t block;
+    yk_arena arena; /* of the format: freed with the reader */
     /* data in files, if opened by yk__file_reader_open() or text.h: */
     yk_input *in;               /* owned */
     const yk_file_block *range; /* the part of a file that the block is */

@@ -79,28 +79,28 @@ static yk_status find_program(char out[PATH_MAX])
 }
 
 /* yoke train --model=softmax ... */
-static yk_status make_command(const job *j, yk_argv *a)
+static yk_status make_command(const job *j, yk_arena *a)
 {
     const yoke_options *o = j->t->options;
-    yk_argv_add(a, "yoke");
-    yk_argv_add(a, "train");
+    yk_arena_print(a, "yoke");
+    yk_arena_print(a, "train");
     for (size_t i = 0; i < o->n; i++) {
         const char *name = o->setting[i].name ? o->setting[i].name : "config", *value = o->setting[i].value;
         const yk_option *option = yk_option_find(name);
         if (option->kind != YK_OPT_FLAG)
-            yk_argv_add(a, "--%s=%s", name, value);
+            yk_arena_print(a, "--%s=%s", name, value);
         else if (strcmp(value, "false"))
-            yk_argv_add(a, "--%s", name);
+            yk_arena_print(a, "--%s", name);
     }
     if (j->run_dir && !yoke_options_get(o, "out"))
-        yk_argv_add(a, "--out=%s", j->run_dir);
+        yk_arena_print(a, "--out=%s", j->run_dir);
     if (j->t->data)
-        yk_argv_add(a, "--data=%s", j->t->data->spec);
+        yk_arena_print(a, "--data=%s", j->t->data->spec);
     if (j->t->test)
-        yk_argv_add(a, "--test=%s", j->t->test->spec);
+        yk_arena_print(a, "--test=%s", j->t->test->spec);
     if (j->t->validation)
-        yk_argv_add(a, "--validation=%s", j->t->validation->spec);
-    yk_argv_add(a, "--json");
+        yk_arena_print(a, "--validation=%s", j->t->validation->spec);
+    yk_arena_print(a, "--json");
     return a->status;
 }
 
@@ -141,12 +141,12 @@ yk_status yk_child_start(const char *program, char *const *argv, int err, FILE *
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
 }
 
-static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
+static yk_status start(job *j, const char *program, const yk_arena *command, pid_t *pid_out)
 {
     int err[2];
     if (pipe2(err, O_CLOEXEC))
         return yk_fail(YK_ESYSTEM, "cannot create a pipe for %s: %s", program, strerror(errno));
-    const yk_status st = yk_child_start(program, command->arg, err[1], &j->out, pid_out);
+    const yk_status st = yk_child_start(program, yk_arena_texts(command), err[1], &j->out, pid_out);
     close(err[1]);
     j->err = err[0];
     return st;
@@ -327,7 +327,7 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
 {
     job j = {.t = t, .err = -1};
     char program[PATH_MAX];
-    yk_argv command = {0};
+    yk_arena command = {0};
     pid_t pid;
     int status = 0;
     yk_limits limits;
@@ -349,7 +349,7 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
         st = judge(&j, status, &limits, summary_out);
     if ((t->metrics || t->progress) && !st)
         follow_metrics(&j);
-    yk_argv_fini(&command);
+    yk_arena_free(&command);
     if (st && j.run_dir && !config->out)
         rmdir(j.run_dir); /* created by yk_run_dir_choose(); stays if anything was written */
     finish(&j);

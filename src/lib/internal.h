@@ -73,7 +73,7 @@ const char *yk_bytes_text(double bytes, char text[static 24]);
 /* The last line that begins with '{' in a file; NULL: there is none. The caller frees it. */
 char *yk_last_object(FILE *f);
 
-/* Starts the program. Its stdin is empty, its stderr is `err`, and its stdout is a file in memory, *out, which the caller
+/* Starts the program with arguments (yk_arena_texts()). Its stdin is empty, its stderr is `err`, and its stdout is a file in memory, *out, which the caller
  * closes. It gets SIGTERM when this process ends (YK_PARENT). */
 yk_status yk_child_start(const char *program, char *const *argv, int err, FILE **out, pid_t *pid_out);
 
