@@ -4,17 +4,17 @@
 
 yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {
-    struct yk__grant *grant = yk_alloc((size_t)plan->workers, sizeof *grant, "the feed");
-    if (!grant)
-        return YK_ESYSTEM;
-    yk_status st = data->rows ? yk__feed_memory(data, plan, out) : yk__feed_stream(data, plan, out);
+    yk_feed *f = NULL;
+    yk_status st = data->rows ? yk__feed_memory(data, plan, &f) : yk__feed_stream(data, plan, &f);
+    if (!st && !(f->grant = yk_arena_alloc(&f->arena, (size_t)plan->workers, sizeof *f->grant, "the feed")))
+        st = YK_ESYSTEM;
     if (st) {
-        yk_free(grant);
+        yk_feed_free(f);
         return st;
     }
-    (*out)->grant = grant;
     if (plan->rounds) /* the caller counts them */
-        (*out)->plan.steps = UINT64_MAX;
+        f->plan.steps = UINT64_MAX;
+    *out = f;
     return YK_OK;
 }
 
@@ -22,8 +22,9 @@ void yk_feed_free(yk_feed *f)
 {
     if (!f)
         return;
-    yk_free(f->grant);
-    f->ops->free(f);
+    f->ops->fini(f);
+    yk_arena_free(&f->arena);
+    yk_free(f);
 }
 
 yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)

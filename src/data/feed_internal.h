@@ -13,7 +13,7 @@ typedef struct {
     void (*epoch)(yk_feed *f, int me, uint64_t epoch);
     yk_status (*cursor)(yk_feed *f, uint64_t **out, size_t *n_out);
     yk_status (*cursor_restore)(yk_feed *f, const uint64_t *cursor, size_t n);
-    void (*free)(yk_feed *f);
+    void (*fini)(yk_feed *f); /* frees what is not in the arena */
     void (*drop_lease)(yk_feed *f, int me);
     int (*cursor_of)(const yk_feed *f, int me, uint64_t out[YK_CURSOR_SIZE]); /* optional */
     yk_status (*chunk_rows_set)(yk_feed *f, int me, uint64_t chunk_rows);     /* optional */
@@ -21,6 +21,7 @@ typedef struct {
 
 struct yk_feed {
     const yk__feed_ops *ops;
+    yk_arena arena;
     yk_dataset *data;
     yk_feed_plan plan;
     size_t chunk_rows;
@@ -30,6 +31,7 @@ struct yk_feed {
     } * grant;                      /* [workers] */
 };
 
+/* *out is to be freed even after a failure; NULL: there is none. */
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 

@@ -193,22 +193,18 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
     return YK_OK;
 }
 
-static void free_feed(yk_feed *feed)
+static void fini(yk_feed *feed)
 {
     memory_feed *f = (memory_feed *)feed;
-    for (int i = 0; f->worker && i < feed->plan.workers; i++)
-        yk_free(f->worker[i].pick);
-    yk_free(f->worker);
     yk_assignment_fini(&f->leases);
     yk_mutex_destroy(&f->lock);
-    yk_free(f);
 }
 
 static const yk__feed_ops ops = {.next = next,
                                  .epoch = begin_epoch,
                                  .cursor = cursor,
                                  .cursor_restore = cursor_restore,
-                                 .free = free_feed,
+                                 .fini = fini,
                                  .drop_lease = drop_lease,
                                  .chunk_rows_set = chunk_rows_set};
 
@@ -223,19 +219,14 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         plan->chunk_rows && !plan->rounds && !plan->in_order ? plan->chunk_rows : default_chunk_rows(f);
     yk_assignment_init(&f->leases, f->n, plan->epochs, UINT64_MAX, plan->batch, plan->workers, 0);
     yk_mutex_init(&f->lock);
-    f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");
-    bool failed = !f->worker;
-    for (int i = 0; !failed && i < plan->workers; i++) {
+    f->worker = yk_arena_alloc(&f->feed.arena, (size_t)plan->workers, sizeof *f->worker, "the feed");
+    for (int i = 0; f->worker && i < plan->workers; i++) {
         worker_state *s = &f->worker[i];
         s->cap = (plan->batch < 512 ? 1024 : 2 * plan->batch) + YK__AHEAD;
-        s->pick = yk_alloc(s->cap, sizeof *s->pick, "the feed");
-        failed = !s->pick;
+        s->pick = yk_arena_alloc(&f->feed.arena, s->cap, sizeof *s->pick, "the feed");
         if (plan->rounds)
             begin_rounds(f, i, 0, 0);
     }
-    if (failed)
-        free_feed(&f->feed);
-    else
-        *out = &f->feed;
-    return failed ? YK_ESYSTEM : YK_OK;
+    *out = &f->feed;
+    return f->feed.arena.status;
 }

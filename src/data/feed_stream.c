@@ -443,7 +443,7 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
     return YK_OK;
 }
 
-static void free_feed(yk_feed *feed)
+static void fini(yk_feed *feed)
 {
     stream_feed *f = (stream_feed *)feed;
     for (int i = 0; f->worker && i < feed->plan.workers; i++) {
@@ -458,8 +458,6 @@ static void free_feed(yk_feed *feed)
         yk_cond_destroy(&s->changed);
     }
     free(f->earlier);
-    yk_free(f->worker);
-    yk_free(f);
 }
 
 static void drop_lease(yk_feed *feed, int me)
@@ -475,25 +473,22 @@ static const yk__feed_ops ops = {.next = next,
                                  .epoch = epoch_of,
                                  .cursor = cursors,
                                  .cursor_restore = cursor_restore,
-                                 .free = free_feed,
+                                 .fini = fini,
                                  .cursor_of = cursor_of,
                                  .drop_lease = drop_lease};
 
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {
     stream_feed *f = yk_alloc(1, sizeof *f, "the feed");
-    stream *workers = yk_alloc((size_t)plan->workers, sizeof *workers, "the feed");
-    if (!f || !workers) {
-        yk_free(f);
-        yk_free(workers);
+    if (!f)
         return YK_ESYSTEM;
-    }
     f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
-    f->worker = workers;
+    *out = &f->feed;
+    f->worker = yk_arena_alloc(&f->feed.arena, (size_t)plan->workers, sizeof *f->worker, "the feed");
     f->by_block = data->source->nblocks >= 4 * (size_t)plan->workers;
     f->window_bytes = plan->window_bytes / (2 * (size_t)plan->workers);
-    for (int i = 0; i < plan->workers; i++) {
-        stream *s = &workers[i];
+    for (int i = 0; f->worker && i < plan->workers; i++) {
+        stream *s = &f->worker[i];
         s->owner = f;
         s->me = s->number = i;
         yk_mutex_init(&s->lock);
@@ -502,6 +497,5 @@ yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         for (int k = 0; k < 2; k++)
             yk_rows_init(&s->window[k].rows, data->kind, data->dim);
     }
-    *out = &f->feed;
-    return YK_OK;
+    return f->feed.arena.status;
 }

@@ -19,34 +19,24 @@ const char *const yk_scale_name[] = {"none", "log", "standard", NULL};
 
 yk_status yk_schema_create(const char *format, yk_schema **out)
 {
-    yk_schema *s = calloc(1, sizeof *s);
-    if (!s || !(s->format = strdup(format))) {
-        free(s);
+    yk_schema *s = *out = calloc(1, sizeof *s);
+    if (!s)
         return yk_fail_memory(sizeof *s, "a schema");
-    }
-    *out = s;
-    return YK_OK;
+    s->format = yk_arena_print(&s->arena, "%s", format);
+    return s->arena.status;
 }
 
 void yk_schema_free(yk_schema *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; i < s->ncolumns; i++) {
-        free(s->column[i].name);
+    for (size_t i = 0; i < s->ncolumns; i++)
         yk__names_fini(&s->column[i].values);
-    }
     free(s->column);
-    free(s->format);
-    free(s->fit);
-    free(s->options);
-    free(s->standardize);
-    free(s->log_of);
+    yk_arena_free(&s->arena);
     yk_free(s->values.slot);
     yk__names_fini(&s->classes);
     yk__names_fini(&s->missing);
-    free(s->missing_number);
-    free(s->class_number);
     free(s);
 }
 
@@ -55,9 +45,9 @@ yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *ty
     if (YK_RESERVE(s->column, s->column_cap, s->ncolumns + 1, "columns"))
         return YK_ESYSTEM;
     yk_schema_column *c = &s->column[s->ncolumns];
-    *c = (yk_schema_column){.role = role, .name = strndup(name, n)};
+    *c = (yk_schema_column){.role = role, .name = yk_arena_print(&s->arena, "%.*s", (int)n, name)};
     if (!c->name)
-        return yk_fail_memory(n, "a column's name");
+        return YK_ESYSTEM;
     snprintf(c->type, sizeof c->type, "%s", type);
     s->ncolumns++;
     return YK_OK;
@@ -136,10 +126,10 @@ static yk_status find_numbers(yk_schema *s)
 {
     const yk__names *words = &s->missing, *classes = &s->classes;
     const yk_schema_column *label = yk_schema_first(s, YK_COLUMN_LABEL);
-    s->missing_number = malloc((words->n + 1) * sizeof *s->missing_number);
-    s->class_number = malloc((classes->n + 1) * sizeof *s->class_number);
-    if (!s->missing_number || !s->class_number)
-        return yk_fail_memory((words->n + classes->n) * sizeof *s->missing_number, "missing values, classes");
+    s->missing_number = yk_arena_alloc(&s->arena, words->n + 1, sizeof *s->missing_number, "missing values");
+    s->class_number = yk_arena_alloc(&s->arena, classes->n + 1, sizeof *s->class_number, "classes");
+    if (s->arena.status)
+        return s->arena.status;
     for (size_t i = 0; i < words->n; i++) /* false is not every 0 */
         s->nmissing +=
             yk_cell_decimal(words->name[i], strlen(words->name[i]), &s->missing_number[s->nmissing]);
@@ -183,12 +173,11 @@ yk_status yk_schema_finish(yk_schema *s)
     if (!st && !s->missing_number)
         st = find_numbers(s);
     if (s->scale == YK_SCALE_LOG && !s->log_of) {
-        if (!(s->log_of = malloc(YK_SCHEMA_LOGS * sizeof *s->log_of)))
-            return yk_fail_memory(YK_SCHEMA_LOGS * sizeof *s->log_of, "logarithms");
-        for (int i = 0; i < YK_SCHEMA_LOGS; i++)
+        s->log_of = yk_arena_alloc(&s->arena, YK_SCHEMA_LOGS, sizeof *s->log_of, "logarithms");
+        for (int i = 0; s->log_of && i < YK_SCHEMA_LOGS; i++)
             s->log_of[i] = (float)log1p((double)i);
     }
-    return st;
+    return st ? st : s->arena.status;
 }
 
 /* ---- writing */
@@ -308,13 +297,17 @@ static bool get_column(const json_t *from, yk_schema *s)
            get_names(json_object_get(from, "values"), &c->values);
 }
 
+/* NULL: it is missing, or not a text. */
+static const char *get_copy(const json_t *from, const char *key, yk_schema *s)
+{
+    const char *text = json_string_value(json_object_get(from, key));
+    return text ? yk_arena_print(&s->arena, "%s", text) : NULL;
+}
+
 static bool get_all(const json_t *from, yk_schema *s)
 {
     const json_t *columns = json_object_get(from, "columns"), *classes = json_object_get(from, "classes"),
                  *image = json_object_get(from, "image");
-    const char *standardize = json_string_value(json_object_get(from, "standardize")),
-               *fit = json_string_value(json_object_get(from, "fit")),
-               *options = json_string_value(json_object_get(from, "options"));
     int encode = 0, scale = 0;
     bool ok = json_array_size(columns) <= YK_SCHEMA_MAX_COLUMNS;
     for (size_t i = 0; ok && i < json_array_size(columns); i++)
@@ -334,9 +327,9 @@ static bool get_all(const json_t *from, yk_schema *s)
     s->channels = (size_t)json_integer_value(json_object_get(image, "channels"));
     s->height = (size_t)json_integer_value(json_object_get(image, "height"));
     s->width = (size_t)json_integer_value(json_object_get(image, "width"));
-    if ((standardize && !(s->standardize = strdup(standardize))) || (fit && !(s->fit = strdup(fit))) ||
-        (options && !(s->options = strdup(options))))
-        return false;
+    s->standardize = get_copy(from, "standardize", s);
+    s->fit = get_copy(from, "fit", s);
+    s->options = get_copy(from, "options", s);
     return n >= 0 && n <= UINT32_MAX && features >= 0 && features <= UINT32_MAX && !yk_schema_finish(s) &&
            s->features == (uint64_t)features && (!s->ncolumns || s->features > s->numeric || !s->categories);
 }

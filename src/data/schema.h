@@ -30,7 +30,7 @@
 #ifndef YK_DATA_SCHEMA_H
 #define YK_DATA_SCHEMA_H
 
-#include "base/status.h"
+#include "base/arena.h"
 #include "data/files.h"
 #include <string.h>
 
@@ -57,7 +57,7 @@ typedef struct {
     bool typed;          /* a category of a format with types, and not a text: yk_row_text() */
     float shift, factor; /* YK_SCALE_STANDARD: x = (v - shift) * factor */
     double mean, deviation;
-    char *name;       /* owned; without a header, the field of the first line */
+    char *name;       /* without a header, the field of the first line */
     char type[16];    /* of its values, for people: "number", "text", "int64" */
     yk__names values; /* onehot, dense: in the order of their features */
 } yk_schema_column;
@@ -72,8 +72,9 @@ typedef struct {
 } yk_schema_values;
 
 typedef struct yk_schema {
-    char *format; /* owned: "csv" */
-    bool header;  /* the columns have names, and are matched by name */
+    yk_arena arena;     /* of texts and arrays */
+    const char *format; /* "csv" */
+    bool header;        /* the columns have names, and are matched by name */
     yk_encoding encode;
     yk_scale scale;
     size_t ncolumns, column_cap;
@@ -89,9 +90,9 @@ typedef struct yk_schema {
     yk_schema_values values;
     float *log_of; /* [YK_SCHEMA_LOGS] YK_SCALE_LOG: logarithms of small integers */
     size_t height, width, channels;
-    char *fit;         /* how images of other sizes were scaled: "crop"; owned. NULL: they were not */
-    char *options;     /* of the spec, which all data of the model needs: yk_spec_kept(); owned. NULL: none */
-    char *standardize; /* of images, as in the metadata of a model; owned. NULL: not known */
+    const char *fit;         /* how images of other sizes were scaled: "crop". NULL: they were not */
+    const char *options;     /* of the spec, which all data of the model needs: yk_spec_kept(). NULL: none */
+    const char *standardize; /* of images, as in the metadata of a model. NULL: not known */
 } yk_schema;
 
 #ifdef YK_FUZZING
@@ -101,8 +102,9 @@ enum { YK_SCHEMA_LOGS = 4096 };
 #endif
 enum { YK_SCHEMA_MAX_COLUMNS = 65535 };
 
-yk_status yk_schema_create(const char *format, yk_schema **out);
-void yk_schema_free(yk_schema *s); /* NULL is fine */
+yk_status yk_schema_create(const char *format,
+                           yk_schema **out); /* the caller frees it, even after a failure */
+void yk_schema_free(yk_schema *s);           /* NULL is fine */
 
 /* Appends a column. The role may still change. */
 yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type, yk_column_role role);

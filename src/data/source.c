@@ -409,14 +409,14 @@ yk_status yk_source_fits(const yk_source *s, const char *format)
 
 yk_schema yk_source_schema(const yk_source *s)
 {
-    yk_schema all = s->schema ? *s->schema : (yk_schema){.format = (char *)s->ops->name, .options = s->kept};
+    yk_schema all = s->schema ? *s->schema : (yk_schema){.format = s->ops->name, .options = s->kept};
     if (s->class_names)
         all.classes = *s->class_names;
     if (s->height) {
         all.height = s->height;
         all.width = s->width;
         all.channels = s->channels;
-        all.fit = (char *)s->fit;
+        all.fit = s->fit;
     }
     return all;
 }

@@ -17,8 +17,7 @@ void yoke_data_free(yoke_data *d)
         return;
     free(d->spec);
     yk_frame_free(d->memory.frame);
-    yk_free(d->start);
-    yk_free(d->labels);
+    yk_arena_free(&d->arena);
     free(d);
 }
 
@@ -52,14 +51,17 @@ yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_o
     return finish(d, st, out, error);
 }
 
+static int32_t *zeros(yoke_data *d, size_t n)
+{
+    return yk_arena_alloc(&d->arena, n + 1, sizeof(int32_t), "labels");
+}
+
 /* Uses the labels of the caller, or zeros for data without labels. */
 static yk_status set_labels(yoke_data *d, const int32_t *labels)
 {
-    if (!labels && !(d->labels = yk_alloc(d->memory.rows.n + 1, sizeof *d->labels, "labels")))
-        return YK_ESYSTEM;
-    d->memory.rows.label = labels ? (int32_t *)labels : d->labels;
+    d->memory.rows.label = labels ? (int32_t *)labels : zeros(d, d->memory.rows.n);
     d->memory.unlabeled = !labels && !d->memory.rows.target;
-    return YK_OK;
+    return d->arena.status;
 }
 
 yoke_status yoke_data_from_dense(const yoke_dense *given, yoke_data **out, yoke_error *error)
@@ -123,13 +125,12 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
                                  .in_place = csr.in_place,
                                  .classes = csr.classes};
     yk_rows *rows = &d->memory.rows;
-    if (csr.start32 && !(d->start = yk_alloc(csr.rows + 1, sizeof *d->start, "row starts")))
-        st = YK_ESYSTEM;
-    for (size_t i = 0; d->start && i <= csr.rows; i++)
-        d->start[i] = (uint64_t)(int64_t)csr.start32[i];
+    rows->start = csr.start32 ? yk_arena_alloc(&d->arena, csr.rows + 1, sizeof *rows->start, "row starts")
+                              : (uint64_t *)csr.start64;
+    for (size_t i = 0; csr.start32 && rows->start && i <= csr.rows; i++)
+        rows->start[i] = (uint64_t)(int64_t)csr.start32[i];
     /* a negative one is too large: yk_memory_check() */
-    rows->start = d->start ? d->start : (uint64_t *)csr.start64;
-    return finish(d, st ? st : set_labels(d, csr.labels), out, error);
+    return finish(d, set_labels(d, csr.labels), out, error);
 }
 
 yoke_status yoke_data_from_arrow(const yoke_arrow *given, yoke_data **out, yoke_error *error)
@@ -139,11 +140,9 @@ yoke_status yoke_data_from_arrow(const yoke_arrow *given, yoke_data **out, yoke_
     yk_status st = create(&d);
     if (!st)
         st = YK_API_STRUCT(&a, given, stream_once);
-    if (!st && a.targets && !(d->labels = yk_alloc(a.rows + 1, sizeof *d->labels, "labels")))
-        st = YK_ESYSTEM;
-    if (a.targets)
-        a.labels = d->labels;
-    if (!st)
+    if (!st && a.targets)
+        a.labels = zeros(d, a.rows);
+    if (!st && !(st = d->arena.status))
         st = yk_frame_create(&a, &d->memory.frame);
     return finish(d, st, out, error);
 }

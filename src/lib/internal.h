@@ -14,12 +14,13 @@
 
 /* A setting: an option with its value, or a configuration file. */
 typedef struct {
-    char *name, *value; /* name NULL: value is the path of a file */
+    const char *name, *value; /* name NULL: value is the path of a file */
 } yk__setting;
 
 struct yoke_options {
     yk__setting *setting; /* [n] in the order in which they were given */
     size_t n, cap;
+    yk_arena arena;    /* of their texts */
     yk_config scratch; /* to check each value when it is set */
 };
 
@@ -32,8 +33,7 @@ struct yoke_data {
     yk_split split;
     yk_source_options options;
     yk_memory_data memory; /* memory.frame is owned */
-    uint64_t *start;       /* owned copy of start32; else NULL */
-    int32_t *labels;       /* owned zeros for data without labels; else NULL */
+    yk_arena arena;        /* of a copy of start32, and of zeros for data without labels */
 };
 
 /* Copies a matrix of the caller, and checks which arrays it has. */

@@ -77,10 +77,7 @@ void yoke_options_free(yoke_options *o)
 {
     if (!o)
         return;
-    for (size_t i = 0; i < o->n; i++) {
-        free(o->setting[i].name);
-        free(o->setting[i].value);
-    }
+    yk_arena_free(&o->arena);
     free(o->setting);
     yk_config_fini(&o->scratch);
     free(o);
@@ -90,14 +87,10 @@ static yk_status add(yoke_options *o, const char *name, const char *value)
 {
     if (YK_RESERVE(o->setting, o->cap, o->n + 1, "the options"))
         return YK_ESYSTEM;
-    yk__setting s = {name ? strdup(name) : NULL, strdup(value)};
-    if (!s.value || (name && !s.name)) {
-        free(s.name);
-        free(s.value);
-        return yk_fail_memory(strlen(value), "an option");
-    }
-    o->setting[o->n++] = s;
-    return YK_OK;
+    o->setting[o->n] = (yk__setting){.name = name ? yk_arena_print(&o->arena, "%s", name) : NULL,
+                                     .value = yk_arena_print(&o->arena, "%s", value)};
+    o->n += !o->arena.status;
+    return o->arena.status;
 }
 
 yoke_status yoke_options_set(yoke_options *o, const char *name, const char *value, yoke_error *error)
