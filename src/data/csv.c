@@ -467,10 +467,11 @@ static yk_status refuse_texts(csv *s, const sample *t)
 static yk_status read_sample(csv *s, sample *t, uint64_t *rows_out)
 {
     yk_schema *own = s->table.own;
-    size_t *count = calloc(2 * own->ncolumns, sizeof *count), length, lines = 0, bytes = 1;
+    size_t *count = yk_arena_alloc(&s->table.base.arena, 2 * own->ncolumns, sizeof *count, "columns");
+    size_t length, lines = 0, bytes = 1;
     const char *line;
     if (!count)
-        return yk_fail_memory(2 * own->ncolumns * sizeof *count, "columns");
+        return YK_ESYSTEM;
     for (; lines < SAMPLE_LINES && next_line(t, s->table.base.quoted, &line, &length); lines++) {
         bytes += length + 1;
         if (length)
@@ -481,7 +482,6 @@ static yk_status read_sample(csv *s, sample *t, uint64_t *rows_out)
                  count[own->ncolumns + i] > count[i] ? "text"
                  : count[i]                          ? "number"
                                                      : "empty");
-    free(count);
     const double growth = t->in->compressed ? 4.0 : 1.0; /* compressed text is about four times as long */
     *rows_out = (uint64_t)((double)s->table.base.files.bytes * growth / (double)bytes * (double)lines);
     return s->table.schema == own ? refuse_texts(s, t) : YK_OK;

@@ -118,17 +118,12 @@ yk_status yk__find_plain_or_gz(const char *directory, const char *name, char **p
 
 /* ---- which files */
 
-/* Takes `path`; NULL: out of memory. */
-static yk_status add_path(yk_files *f, char *path)
+static yk_status add_path(yk_files *f, const char *path)
 {
-    if (!path)
-        return yk_fail_memory(0, "a file's name");
-    if (YK_RESERVE(f->path, f->path_cap, f->n + 1, "file names")) {
-        free(path);
-        return YK_ESYSTEM;
-    }
-    f->path[f->n++] = path;
-    return YK_OK;
+    yk_arena_print(&f->paths, "%s", path);
+    f->path = yk_arena_texts(&f->paths);
+    f->n = f->paths.n;
+    return f->paths.status;
 }
 
 /* Other programs write files such as _SUCCESS, which are not data. */
@@ -142,8 +137,11 @@ static yk_status find_in_directory(const char *directory, yk_files *f)
     yk__names names;
     yk_status st = yk__names_list(directory, false, is_data, SIZE_MAX, &names);
     const size_t n = names.n;
-    for (size_t i = 0; i < names.n && !st; i++)
-        st = add_path(f, yk__path_join(directory, names.name[i]));
+    for (size_t i = 0; i < names.n && !st; i++) {
+        char *path = yk__path_join(directory, names.name[i]);
+        st = path ? add_path(f, path) : YK_ESYSTEM;
+        free(path);
+    }
     yk__names_fini(&names);
     if (!st && n == 0)
         st = yk_fail(YK_EDATA, "%s: no data files in this directory", directory);
@@ -176,7 +174,7 @@ static yk_status find_by_glob(const char *pattern, yk_files *f)
     yk_status st = YK_OK;
     for (size_t i = 0; i < g.gl_pathc && !st; i++)
         if (!yk__is_directory(g.gl_pathv[i]))
-            st = add_path(f, strdup(g.gl_pathv[i]));
+            st = add_path(f, g.gl_pathv[i]);
     globfree(&g);
     if (!st && f->n == before)
         st = yk_fail(YK_EDATA, "%s: the pattern matches directories only", pattern);
@@ -205,7 +203,7 @@ static yk_status measure(yk_files *f, size_t first)
 
 yk_status yk_files_add(yk_files *f, const char *path)
 {
-    yk_status st = add_path(f, strdup(path));
+    yk_status st = add_path(f, path);
     return st ? st : measure(f, f->n - 1);
 }
 
@@ -229,7 +227,7 @@ static yk_status find_one(const char *pattern, yk_files *f)
     else if (S_ISDIR(s.st_mode))
         st = find_in_directory(pattern, f);
     else
-        st = add_path(f, strdup(pattern));
+        st = add_path(f, pattern);
     if (!st && f->n > before)
         qsort(f->path + before, f->n - before, sizeof *f->path, compare_names);
     return st;
@@ -290,10 +288,11 @@ static yk_status drop_repeated(yk_files *f)
             st = yk_schema_value_add(&seen, yk_mix64(yk_mix64(s.st_dev) + s.st_ino) | 1, &is_new);
         if (!is_new) {
             f->bytes -= (uint64_t)s.st_size;
-            free(f->path[i]);
             continue;
         }
-        f->path[f->n] = f->path[i];
+        char *const path = f->path[i];
+        f->path[i] = f->path[f->n];
+        f->path[f->n] = path;
         f->state[f->n++] = s;
     }
     yk_free(seen.slot);
@@ -306,7 +305,7 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     if (!*pattern)
         return fail_missing(pattern);
     if (!strcmp(pattern, YK_STDIN))
-        return add_path(out, strdup(pattern));
+        return add_path(out, pattern);
     yk_status st = find_one(pattern, out);
     if (!st && !out->n)
         st = find_several(pattern, out);
@@ -346,9 +345,7 @@ yk_status yk_files_unchanged(const yk_files *f, size_t file, const yk_input *in)
 
 void yk_files_fini(yk_files *f)
 {
-    for (size_t i = 0; i < f->n; i++)
-        free(f->path[i]);
-    free(f->path);
+    yk_arena_free(&f->paths);
     free(f->state);
     free(f->block);
     *f = (yk_files){0};

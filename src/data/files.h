@@ -18,7 +18,7 @@
 #ifndef YK_DATA_FILES_H
 #define YK_DATA_FILES_H
 
-#include "base/status.h"
+#include "base/arena.h"
 #include "format/input.h"
 
 #define YK_BLOCK_BYTES ((uint64_t)1 << 20)
@@ -30,11 +30,12 @@ typedef struct {
 } yk_file_block;
 
 typedef struct {
+    yk_arena paths;
     size_t n;
-    char **path;        /* [n] owned */
+    char **path;        /* [n] those of `paths`, without repeated ones */
     struct stat *state; /* [n] when the files were found; owned. NULL: standard input */
     uint64_t bytes;     /* the sum of their bytes */
-    size_t path_cap, state_cap, block_cap;
+    size_t state_cap, block_cap;
     size_t nblocks;
     yk_file_block *block; /* [nblocks]; owned */
 } yk_files;

@@ -16,6 +16,7 @@ typedef struct {
 struct yk_frame {
     struct ArrowArrayStream stream; /* once */
     struct ArrowSchema schema;
+    yk_arena arena;
     yk_arrow_type *type; /* [ncolumns] */
     size_t ncolumns, nbatches, batch_cap;
     batch *batch;
@@ -23,7 +24,7 @@ struct yk_frame {
     yoke_arrow options; /* without its stream and texts */
     yk_rows given;      /* its labels, weights and targets */
     atomic_flag read;   /* once: a reader was opened */
-    char *spec, *label;
+    const char *spec, *label;
     yk__names classes;
 };
 
@@ -80,8 +81,8 @@ static yk_status take_schema(yk_frame *f)
     if (strcmp(f->schema.format, "+s"))
         return yk_fail(YK_EUSAGE, "frame: the Arrow stream has one column (of type '%s'), not a table",
                        f->schema.format);
-    if (!(f->type = calloc(f->ncolumns + 1, sizeof *f->type)))
-        return yk_fail_memory(f->ncolumns * sizeof *f->type, "columns");
+    if (!(f->type = yk_arena_alloc(&f->arena, f->ncolumns + 1, sizeof *f->type, "columns")))
+        return YK_ESYSTEM;
     for (size_t i = 0; i < f->ncolumns; i++)
         f->type[i] = yk_arrow_type_of(f->schema.children[i]);
     return YK_OK;
@@ -103,20 +104,18 @@ static yk_status check_labels(const yk_frame *f)
 
 static yk_status take_options(yk_frame *f, const yoke_arrow *o)
 {
-    yk_text spec = {0};
     yk_status st = YK_OK;
-    yk_text_print(&spec, "frame:frame%s%s", o->options && *o->options ? "?" : "",
-                  o->options ? o->options : "");
-    f->spec = yk_text_take(&spec);
+    f->spec = yk_arena_print(&f->arena, "frame:frame%s%s", o->options && *o->options ? "?" : "",
+                             o->options ? o->options : "");
     f->options = *o;
     f->given = (yk_rows){.n = o->rows,
                          .label = (int32_t *)o->labels,
                          .weight = (float *)o->weights,
                          .target = (float *)o->targets};
-    f->label = strdup(o->label ? o->label : "label");
+    f->label = yk_arena_print(&f->arena, "%s", o->label ? o->label : "label");
     for (size_t i = 0; i < o->classes && o->class_names && !st; i++)
         st = yk__names_add(&f->classes, o->class_names[i], strlen(o->class_names[i]));
-    return f->spec && f->label ? st : yk_fail_memory(1000, "the options of a frame");
+    return st ? st : f->arena.status;
 }
 
 yk_status yk_frame_create(const yoke_arrow *o, yk_frame **out)
@@ -152,10 +151,8 @@ void yk_frame_free(yk_frame *f)
         f->schema.release(&f->schema);
     f->stream.release(&f->stream);
     yk__names_fini(&f->classes);
+    yk_arena_free(&f->arena);
     free(f->batch);
-    free(f->type);
-    free(f->spec);
-    free(f->label);
     free(f);
 }
 

@@ -14,7 +14,7 @@
 typedef struct {
     yk_source base;
     yk_idx images;
-    yk_rows rows; /* u8 or f32 points into `images`, label is malloc memory */
+    yk_rows rows; /* u8 or f32 points into `images`, label is in base.arena */
 } idx_source;
 
 /* PREFIX-WHAT-idxN-ubyte in `directory`, or with '.' in place of the second '-', plain or .gz. */
@@ -167,8 +167,8 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
     if (im->dim[0] > UINT32_MAX / 2)
         return yk_fail_at(images_path, 4, "too many images: %zu", im->dim[0]);
     yk_rows_init(&s->rows, im->u8 ? YK_ROWS_U8 : YK_ROWS_F32, im->stride);
-    if (!(s->rows.label = calloc(im->dim[0], sizeof *s->rows.label)))
-        return yk_fail_memory(im->dim[0] * sizeof *s->rows.label, "labels");
+    if (!(s->rows.label = yk_arena_alloc(&s->base.arena, im->dim[0], sizeof *s->rows.label, "labels")))
+        return YK_ESYSTEM;
     if (labels_path && (st = load_labels(s, labels_path, images_path)))
         return st;
     s->rows.n = im->dim[0];
@@ -186,9 +186,7 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
 
 static void idx_free(yk_source *source)
 {
-    idx_source *s = (idx_source *)source;
-    free(s->rows.label);
-    yk_idx_fini(&s->images);
+    yk_idx_fini(&((idx_source *)source)->images);
 }
 
 static yk_status idx_open(yk_source *source)

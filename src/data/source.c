@@ -263,7 +263,6 @@ void yk_source_free(yk_source *s)
     free(s->kept);
     yk_positions_fini(&s->own_positions);
     yk_free(s->bad_seen.slot);
-    free(s->first_row);
     free(s);
     yk_input_forget();
 }

@@ -146,7 +146,7 @@ struct yk_source {
     size_t height, width, channels; /* images; 0 otherwise */
     const char *fit;                /* how images are scaled; NULL: they are not. Static */
     yk_split_range part;            /* the rows that readers return, by their number */
-    uint64_t *first_row;   /* [nblocks] the number of the first row of each block; NULL: not counted. Owned */
+    uint64_t *first_row;   /* [nblocks] the number of the first row of each block; NULL: not counted */
     const yk_rows *memory; /* all rows, for readers that copy them (yk__cached_next); borrowed. Else NULL */
     yk_rows *cached; /* the same, if they can be used in place (idx, binary cache); borrowed. Else NULL */
     bool read_only;  /* the cached rows belong to the caller and must not be modified */

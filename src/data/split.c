@@ -125,10 +125,9 @@ yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out)
     pthread_mutex_lock(&lock);
     if (!s->first_row) {
         /* The rows of the last block are needed only for the number of all rows. */
-        counting c = {
-            .source = s, .rows = calloc(s->nblocks, sizeof *c.rows), .end = s->nblocks - !s->part.ordered};
-        st = c.rows ? yk_team_once(yk_cores_for(s->nblocks), count_blocks, &c)
-                    : yk_fail_memory(s->nblocks * sizeof *c.rows, "numbers of rows");
+        counting c = {.source = s, .end = s->nblocks - !s->part.ordered};
+        c.rows = yk_arena_alloc(&s->arena, s->nblocks, sizeof *c.rows, "numbers of rows");
+        st = c.rows ? yk_team_once(yk_cores_for(s->nblocks), count_blocks, &c) : YK_ESYSTEM;
         uint64_t before = 0;
         for (size_t b = 0; !st && b < s->nblocks; b++) {
             const uint64_t n = c.rows[b];
@@ -137,10 +136,7 @@ yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out)
         }
         if (!st && s->part.ordered)
             set_order(&s->part, before);
-        if (st)
-            free(c.rows);
-        else
-            s->first_row = c.rows;
+        s->first_row = st ? NULL : c.rows;
     }
     if (!st)
         *row_out = s->first_row[block];

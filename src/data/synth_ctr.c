@@ -261,14 +261,13 @@ static double spread_of(const double *x)
 }
 
 /* Sets the gains and the bias so that a sample has the right spread of logits and the right fraction of positives. */
-static yk_status calibrate(generator *c)
+static yk_status calibrate(generator *c, yk_arena *a)
 {
-    double *linear = yk_alloc(SAMPLE, sizeof *linear, "a sample"),
-           *pairs = yk_alloc(SAMPLE, sizeof *pairs, "a sample");
-    uint32_t *index = yk_alloc(c->nnz, sizeof *index, "a sample");
-    yk_status st = linear && pairs && index ? YK_OK : YK_ESYSTEM;
-    if (st)
-        goto free_all;
+    double *linear = yk_arena_alloc(a, SAMPLE, sizeof *linear, "a sample"),
+           *pairs = yk_arena_alloc(a, SAMPLE, sizeof *pairs, "a sample");
+    uint32_t *index = yk_arena_alloc(a, c->nnz, sizeof *index, "a sample");
+    if (a->status)
+        return a->status;
     for (uint32_t i = 0; c->interactions > 0.0 && i < c->nnz; i++)
         center_vectors(c, i);
     double mean = 0.0;
@@ -293,17 +292,13 @@ static yk_status calibrate(generator *c)
         *(share < c->positives * SAMPLE ? &low : &high) = mid;
     }
     c->bias = (low + high) / 2.0;
-free_all:
-    yk_free(linear);
-    yk_free(pairs);
-    yk_free(index);
-    return st;
+    return YK_OK;
 }
 
 /* Makes the fields, whose layout depends on the shape, not on the seed. */
-static yk_status make_fields(generator *c, uint64_t seed)
+static yk_status make_fields(generator *c, uint64_t seed, yk_arena *a)
 {
-    uint32_t *size = yk_alloc(c->nnz, sizeof *size, "generated fields");
+    uint32_t *size = yk_arena_alloc(a, c->nnz, sizeof *size, "generated fields");
     if (!size)
         return YK_ESYSTEM;
     c->weight_key = yk_mix64(seed + 0x5bf03635u);
@@ -318,8 +313,7 @@ static yk_status make_fields(generator *c, uint64_t seed)
         make_field(&c->f[i], first, categories, &r);
         first += categories;
     }
-    yk_free(size);
-    return calibrate(c);
+    return calibrate(c, a);
 }
 
 static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
@@ -364,5 +358,5 @@ yk_status yk__synth_ctr(yk_synth *s)
     if (!c)
         return YK_ESYSTEM;
     *c = (generator){.features = features, .nnz = nnz, .positives = positives, .interactions = interactions};
-    return make_fields(c, s->seed);
+    return make_fields(c, s->seed, &s->base.arena);
 }

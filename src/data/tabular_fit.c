@@ -130,9 +130,10 @@ yk_status yk__fit(yk_tabular *t)
 {
     yk_schema *s = t->own;
     const bool listed = s->categories && s->encode != YK_ENCODE_HASH;
-    yk_fit f = {.schema = s, .spec = t->base.spec, .numbers = calloc(s->ncolumns, sizeof *f.numbers)};
+    yk_fit f = {.schema = s, .spec = t->base.spec};
+    f.numbers = yk_arena_alloc(&t->base.arena, s->ncolumns, sizeof *f.numbers, "statistics of columns");
     if (!f.numbers)
-        return yk_fail_memory(s->ncolumns * sizeof *f.numbers, "statistics of columns");
+        return YK_ESYSTEM;
     s->features += !s->features; /* dense rows of values that are not known yet have a column */
     yk_status st = read_data(&f, &t->base);
     yk_progress_end();
@@ -145,6 +146,5 @@ yk_status yk__fit(yk_tabular *t)
     if (!st && listed && !f.seen.n)
         st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", f.spec);
     yk_free(f.seen.slot);
-    free(f.numbers);
     return st;
 }

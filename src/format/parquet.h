@@ -33,7 +33,7 @@
 #ifndef YK_FORMAT_PARQUET_H
 #define YK_FORMAT_PARQUET_H
 
-#include "base/status.h"
+#include "base/arena.h"
 #include <sys/stat.h>
 
 #ifdef YK_FUZZING
@@ -61,7 +61,7 @@ typedef enum {
 } yk_parquet_form;
 
 typedef struct {
-    char *name;
+    const char *name;
     const char *type;    /* as in the format: "INT64", "DATE", "STRING" */
     const char *refused; /* why it cannot be read; NULL: it can */
     yk_parquet_kind kind;
@@ -89,7 +89,8 @@ typedef struct {
 } yk_parquet_group;
 
 typedef struct {
-    char *path;
+    yk_arena arena; /* of texts and chunks */
+    const char *path;
     struct stat state; /* of the file that was read */
     uint64_t rows;
     size_t ncolumns, chunks, ngroups;

@@ -144,10 +144,11 @@ static yk_status add_element(footer *f)
         if (YK_RESERVE(file->column, file->column_cap, file->ncolumns + 1, "columns"))
             return YK_ESYSTEM;
         yk_parquet_column *c = &file->column[file->ncolumns];
-        *c = (yk_parquet_column){
-            .name = strndup(e->name, e->name_length), .chunk = file->chunks, .optional = e->repetition == 1};
+        *c = (yk_parquet_column){.name = yk_arena_print(&file->arena, "%.*s", (int)e->name_length, e->name),
+                                 .chunk = file->chunks,
+                                 .optional = e->repetition == 1};
         if (!c->name)
-            return yk_fail_memory(e->name_length, "a column's name");
+            return YK_ESYSTEM;
         file->ncolumns++;
         set_type(e, c);
         if (nested || e->repetition == 2)
@@ -167,9 +168,8 @@ static yk_status begin_group(footer *f)
     if (YK_RESERVE(file->group, file->group_cap, file->ngroups + 1, "row groups"))
         return YK_ESYSTEM;
     yk_parquet_group *g = &file->group[file->ngroups];
-    g->chunk = calloc(file->chunks + 1, sizeof *g->chunk);
-    if (!g->chunk)
-        return yk_fail_memory(file->chunks * sizeof *g->chunk, "a row group");
+    if (!(g->chunk = yk_arena_alloc(&file->arena, file->chunks + 1, sizeof *g->chunk, "a row group")))
+        return YK_ESYSTEM;
     file->ngroups++;
     f->chunks = 0;
     f->rows = -1;
@@ -304,14 +304,15 @@ static yk_status read_footer(int fd, yk_parquet *f)
 yk_status yk_parquet_open(const char *path, yk_parquet **out)
 {
     yk_parquet *f = calloc(1, sizeof *f);
-    if (!f || !(f->path = strdup(path))) {
-        free(f);
+    if (!f)
         return yk_fail_memory(sizeof *f, "a Parquet file");
-    }
+    f->path = yk_arena_print(&f->arena, "%s", path);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    yk_status st = fd < 0 || fstat(fd, &f->state)
-                       ? yk_fail(YK_EDATA, "%s: cannot read: %s", path, strerror(errno))
-                       : read_footer(fd, f);
+    yk_status st = f->arena.status;
+    if (!st && (fd < 0 || fstat(fd, &f->state)))
+        st = yk_fail(YK_EDATA, "%s: cannot read: %s", path, strerror(errno));
+    if (!st)
+        st = read_footer(fd, f);
     if (fd >= 0)
         close(fd);
     if (st)
@@ -325,13 +326,9 @@ void yk_parquet_free(yk_parquet *f)
 {
     if (!f)
         return;
-    for (size_t i = 0; i < f->ncolumns; i++)
-        free(f->column[i].name);
-    for (size_t i = 0; i < f->ngroups; i++)
-        free(f->group[i].chunk);
     free(f->column);
     free(f->group);
-    free(f->path);
+    yk_arena_free(&f->arena);
     free(f);
 }
 

@@ -89,9 +89,9 @@ static int by_offset(const void *a, const void *b)
 
 static yk_status parse_entries(yk_safetensors *s)
 {
-    s->tensor = calloc(json_object_size(s->header) + 1, sizeof *s->tensor);
-    if (!s->tensor)
-        return yk_fail_memory(json_object_size(s->header) * sizeof *s->tensor, "a list of tensors");
+    const size_t n = json_object_size(s->header) + 1;
+    if (!(s->tensor = yk_arena_alloc(&s->arena, n, sizeof *s->tensor, "a list of tensors")))
+        return YK_ESYSTEM;
     const char *name;
     json_t *entry;
     json_object_foreach(s->header, name, entry)
@@ -160,11 +160,10 @@ yk_status yk_safetensors_open(const char *path, yk_safetensors **out)
 {
     *out = NULL;
     yk_safetensors *s = calloc(1, sizeof *s);
-    if (!s || !(s->path = strdup(path))) {
-        free(s);
+    if (!s)
         return yk_fail_memory(sizeof *s, "a safetensors reader");
-    }
-    yk_status st = yk_map_file(path, &s->map, &s->size);
+    s->path = yk_arena_print(&s->arena, "%s", path);
+    yk_status st = s->path ? yk_map_file(path, &s->map, &s->size) : YK_ESYSTEM;
     if (!st && (st = parse(s)) == YK_EDATA)
         yk_fail(st, "%s: not a valid safetensors file: %s", path, yk_error());
     if (st)
@@ -180,8 +179,7 @@ void yk_safetensors_free(yk_safetensors *s)
         return;
     yk_fs_unmap(s->map, s->size);
     json_decref(s->header);
-    free(s->tensor);
-    free(s->path);
+    yk_arena_free(&s->arena);
     free(s);
 }
 

@@ -23,7 +23,7 @@
 #ifndef YK_FORMAT_SAFETENSORS_H
 #define YK_FORMAT_SAFETENSORS_H
 
-#include "base/status.h"
+#include "base/arena.h"
 
 #define YK_TENSOR_RANK_MAX 8
 
@@ -66,7 +66,8 @@ typedef struct {
     size_t n;
     yk_tensor *tensor; /* [n] in the order of the data */
     /* private: */
-    char *path;
+    yk_arena arena;
+    const char *path;
     void *map;
     size_t size;
     struct json_t *header; /* owns the names of the tensors */

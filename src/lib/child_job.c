@@ -34,15 +34,15 @@ extern char **environ;
 
 typedef struct {
     const yoke_training *t;
-    FILE *out;          /* stdout, a file in memory */
-    int err;            /* stderr, a pipe; -1: closed */
-    char *text;         /* an incomplete line of stderr */
-    size_t n, cap;      /* its bytes */
-    char error[2048];   /* the last error on stderr */
-    char *run_dir;      /* NULL: none */
-    char *metrics_path; /* RUN/metrics.jsonl; NULL: none */
-    FILE *metrics;      /* NULL: it does not exist yet */
-    long skip;          /* its size before this job, if the run is resumed */
+    FILE *out;                   /* stdout, a file in memory */
+    int err;                     /* stderr, a pipe; -1: closed */
+    char *text;                  /* an incomplete line of stderr */
+    size_t n, cap;               /* its bytes */
+    char error[2048];            /* the last error on stderr */
+    char *run_dir;               /* NULL: none */
+    char metrics_path[PATH_MAX]; /* RUN/metrics.jsonl; "": none */
+    FILE *metrics;               /* NULL: it does not exist yet */
+    long skip;                   /* its size before this job, if the run is resumed */
     bool canceled;
 } job;
 
@@ -243,7 +243,7 @@ static int handle_metrics_line(job *j, const json_t *line)
 /* Passes on the complete lines that were written since the last call. */
 static void follow_metrics(job *j)
 {
-    if (!j->metrics && j->metrics_path && (j->metrics = fopen(j->metrics_path, "re"))) {
+    if (!j->metrics && *j->metrics_path && (j->metrics = fopen(j->metrics_path, "re"))) {
         fseek(j->metrics, 0, SEEK_END); /* resuming removes lines of steps after the checkpoint */
         if (j->skip < ftell(j->metrics))
             fseek(j->metrics, j->skip, SEEK_SET);
@@ -320,7 +320,6 @@ static void finish(job *j)
         fclose(j->metrics);
     free(j->text);
     free(j->run_dir);
-    free(j->metrics_path);
 }
 
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
@@ -337,9 +336,9 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     if (st)
         return st;
     struct stat before;
-    if (j.run_dir && asprintf(&j.metrics_path, "%s/metrics.jsonl", j.run_dir) < 0)
-        j.metrics_path = NULL;
-    j.skip = j.metrics_path && stat(j.metrics_path, &before) == 0 ? (long)before.st_size : 0;
+    if (j.run_dir)
+        snprintf(j.metrics_path, sizeof j.metrics_path, "%s/metrics.jsonl", j.run_dir);
+    j.skip = stat(j.metrics_path, &before) == 0 ? (long)before.st_size : 0;
     st = find_program(program);
     if (!st)
         st = make_command(&j, &command);
