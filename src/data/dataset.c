@@ -8,7 +8,6 @@
 #include "base/sync.h"
 #include "base/team.h"
 #include "data/formats.h"
-#include "data/schema.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,7 +5,6 @@
 #include "base/perm.h"
 #include "base/sync.h"
 #include "data/assignment.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Rows that were shuffled when they were loaded are visited in groups of neighbors: the groups in random order, the rows of

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const yk_column_role_name[] = {"numeric", "categorical", "label", "weight",
                                            "id",      "ignored",     NULL};

@@ -4,8 +4,6 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/rng.h"
-#include "data/files.h"
-#include "data/schema.h"
 #include "data/text.h"
 #include "format/idx.h"
 #include "format/input.h"

@@ -5,7 +5,6 @@
 #include "base/team.h"
 #include "data/text.h"
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 yk_split_range yk_spec_split(yk_spec *spec)

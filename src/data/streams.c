@@ -1,7 +1,6 @@
 #include "data/streams.h"
 
 #include "base/mem.h"
-#include "base/status.h"
 #include <string.h>
 
 enum { HEAD = 2 };

@@ -1,10 +1,8 @@
 #include "data/tabular.h"
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/number.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 /* ---- options */

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 /* ---- columns */
 

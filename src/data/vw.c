@@ -21,7 +21,6 @@
 
 #include "base/mem.h"
 #include "base/number.h"
-#include "base/text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <strings.h>

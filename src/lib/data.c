@@ -1,7 +1,6 @@
 /* yoke_data: data from a spec, or from arrays of the caller. */
 #include "lib/internal.h"
 
-#include "base/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
