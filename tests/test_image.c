@@ -84,7 +84,7 @@ static void resampling_equals_its_definition(void **state)
                       .region_height = (double)h - 2.0 * top,
                       .box_w = ow,
                       .box_h = oh};
-        assert_int_equal(yk_resampler_begin(&to, &f, out), YK_OK);
+        assert_int_equal(yk_resampler_begin(&to, f, out), YK_OK);
         for (size_t y = 0; y < h; y++) {
             for (size_t x = 0; x < w; x++)
                 for (size_t c = 0; c < channels; c++)
@@ -118,7 +118,7 @@ static void uniform_colors_are_preserved(void **state)
                       .region_height = 211,
                       .box_w = 97,
                       .box_h = 89};
-        assert_int_equal(yk_resampler_begin(&to, &f, out), YK_OK);
+        assert_int_equal(yk_resampler_begin(&to, f, out), YK_OK);
         for (int y = 0; y < 211; y++)
             yk_resampler_row(&to, row);
         for (size_t i = 0; i < 97 * 89; i++)

@@ -1,4 +1,5 @@
-/* JPEG is decoded with libjpeg-turbo and PNG with libpng, row by row; the rows are scaled as they come (resample.h).
+/* JPEG is decoded with libjpeg-turbo and PNG with libpng, row by row; the rows are scaled as they come (resample.h). A gray row is
+ * [width]; a color row is [width][4], R G B and an unused byte, for vector code.
  *
  * Both libraries report errors with longjmp(), which never leaves the functions that call setjmp(). libjpeg's warnings about
  * pixels (missing data, invalid codes) are errors here; other warnings of libjpeg (extra bytes between markers, an unknown
@@ -99,15 +100,6 @@ static yk_status check_shape(const yk_image_form *p, const yk_image_form *form)
                        "all images, for example ?size=%zu",
                        p->height, p->width, form->height, form->width, form->height);
     return YK_OK;
-}
-
-/* The decoders pass each row to the resampler. A gray row is [width]; a color row is [width][4], R G B and an unused byte, for vector
- * code. */
-static yk_status begin_image(yk_image_decoder *d, const yk_image_form *shape, const yk_image_form *form,
-                             uint8_t *planes)
-{
-    const yk_frame f = frame_of(shape, form);
-    return yk_resampler_begin(&d->resampler, &f, planes);
 }
 
 /* ---- JPEG */
@@ -246,7 +238,7 @@ static yk_status decode_jpeg(yk_image_decoder *d, const yk_image_form *in, const
                                  YK_FIT_EXACT};
     size_t need = (size_t)z->output_width * (size_t)z->output_components + OFF_ALIGNMENT;
     yk_status st = YK_RESERVE(d->rows, d->rows_cap, need, "a row of an image");
-    if (st || (st = begin_image(d, &shape, form, planes))) {
+    if (st || (st = yk_resampler_begin(&d->resampler, frame_of(&shape, form), planes))) {
         jpeg_abort_decompress(z);
         return st;
     }
@@ -323,7 +315,7 @@ static yk_status decode_png(yk_image_decoder *d, const yk_image_form *in, const 
         return yk_fail(YK_EDATA, "unsupported PNG layout: %d channels, %zu bytes per row",
                        png_get_channels(d->png, d->info), stride);
     yk_status st = YK_RESERVE(d->rows, d->rows_cap, rows * stride, "the rows of a PNG");
-    if (st || (st = begin_image(d, in, form, planes)))
+    if (st || (st = yk_resampler_begin(&d->resampler, frame_of(in, form), planes)))
         return st;
     memset(d->rows, 0, rows * stride);
     for (int pass = 0; pass < passes; pass++) /* each pass sets more pixels of the same rows */

@@ -49,10 +49,10 @@ static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, dou
     return YK_OK;
 }
 
-yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *planes)
+yk_status yk_resampler_begin(yk_resampler *r, yk_frame frame, uint8_t *planes)
 {
-    const yk_frame *f = frame;
-    r->frame = *f;
+    const yk_frame *f = &r->frame;
+    r->frame = frame;
     r->planes = planes;
     r->lanes = f->in.channels == 1 ? 1 : 4;
     r->source_row = r->box_row = 0;

@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_resampler r = {0};
- *     st = yk_resampler_begin(&r, &frame, planes);     // frame: which region of the image goes where in the output
+ *     st = yk_resampler_begin(&r, frame, planes);      // frame: which region of the image goes where in the output
  *     for (size_t y = 0; y < frame.in.height; y++)
  *         yk_resampler_row(&r, row);                   // [width] of 1 or 4 bytes, see image.c
  *     yk_resampler_fini(&r);                           // once; begin may be called for many images before
@@ -55,7 +55,7 @@ typedef struct {
     size_t box_row;    /* the first incomplete one */
 } yk_resampler;
 
-yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *planes);
+yk_status yk_resampler_begin(yk_resampler *r, yk_frame frame, uint8_t *planes);
 void yk_resampler_row(yk_resampler *r, const uint8_t *row);
 void yk_resampler_fini(yk_resampler *r);
 

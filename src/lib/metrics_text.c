@@ -22,16 +22,11 @@ void yk_show_metrics_line(yk_text *t, const yk_eval_metrics *m)
 }
 
 /* "spam", or the number if classes have no names. */
-static const char *class_name(const yk_schema *s, size_t c, char number[24])
-{
-    snprintf(number, 24, "%zu", c);
-    return s && c < s->classes.n ? s->classes.name[c] : number;
-}
-
 static void put_class(yk_text *t, const char *before, const yk_schema *s, size_t c, size_t max)
 {
     char number[24];
-    const char *name = class_name(s, c, number);
+    snprintf(number, sizeof number, "%zu", c);
+    const char *name = s && c < s->classes.n ? s->classes.name[c] : number;
     yk_text_print(t, "%s%.*s", before, yk_utf8_cut(name, max), name);
 }
 
