@@ -1,6 +1,5 @@
 /* cache:FILE, the binary cache (format/cache.h): all rows are mapped (yk_source.cached). Readers copy blocks of them. */
 #include "format/cache.h"
-#include "base/mem.h"
 #include "data/columns.h"
 #include "data/formats.h"
 #include <stdlib.h>
@@ -47,7 +46,7 @@ static yk_status match_classes(cache *s, const yk_schema *model)
 {
     yk__names *names = &s->schema->classes, wanted = {0};
     bool same = !s->rows.label || s->base.options.shape_only;
-    size_t *to = yk_alloc(names->n, sizeof *to, "classes");
+    size_t *to = yk_arena_alloc(&s->base.arena, names->n, sizeof *to, "classes");
     yk_status st = to ? YK_OK : YK_ESYSTEM;
     for (size_t i = 0; i < model->classes.n && !st; i++)
         st = yk__names_add(&wanted, model->classes.name[i], strlen(model->classes.name[i]));
@@ -67,7 +66,6 @@ static yk_status match_classes(cache *s, const yk_schema *model)
         else
             s->rows.label[r] = (int32_t)to[label];
     }
-    yk_free(to);
     yk__names_fini(names);
     *names = wanted;
     s->base.classes = (uint32_t)wanted.n;

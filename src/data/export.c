@@ -182,10 +182,9 @@ static yk_status export_rows(yk_source *s, const char *path, const export_format
         return yk_fail_memory(sizeof *w, "writing a file");
     w->format = format;
     if (s->kind != YK_ROWS_SPARSE) {
-        w->index = yk_alloc(s->dim, sizeof *w->index, "a row");
-        w->value = yk_alloc(s->dim, sizeof *w->value, "a row");
-        if (!w->index || !w->value)
-            st = YK_ESYSTEM;
+        w->index = yk_arena_alloc(&s->arena, s->dim, sizeof *w->index, "a row");
+        w->value = yk_arena_alloc(&s->arena, s->dim, sizeof *w->value, "a row");
+        st = s->arena.status;
     }
     if (!st)
         st = yk_file_create_in(NULL, path, &w->file);
@@ -196,8 +195,6 @@ static yk_status export_rows(yk_source *s, const char *path, const export_format
         out->bytes = yk_file_written(w->file);
     }
     st = yk_file_close(w->file, st);
-    yk_free(w->index);
-    yk_free(w->value);
     free(w->example);
     free(w->line);
     free(w);

@@ -268,7 +268,7 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
     return st;
 }
 
-static yk_status begin(pass *w, const yk_source *s)
+static yk_status begin(pass *w, yk_source *s)
 {
     yk_inspection *i = w->out;
     bool sparse = s->kind == YK_ROWS_SPARSE;
@@ -283,7 +283,8 @@ static yk_status begin(pass *w, const yk_source *s)
     yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= MAX_CLASSES ? s->classes : 2);
     if (!st) /* entries per row are integers; means can be anything */
         st = yk_distribution_init(&i->histogram, sparse ? 1.0 : 0x1p-8);
-    if (!st && s->kind == YK_ROWS_U8 && !(w->pixels = yk_alloc(s->dim, sizeof *w->pixels, "a row")))
+    if (!st && s->kind == YK_ROWS_U8 &&
+        !(w->pixels = yk_arena_alloc(&s->arena, s->dim, sizeof *w->pixels, "a row")))
         st = YK_ESYSTEM;
     return st || !sparse ? st : yk_keycount_init(&w->keys);
 }
@@ -320,8 +321,8 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     pass w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
     const size_t columns = s->schema && s->ncarry ? s->schema->ncolumns : 0;
-    if (!st && columns && !(out->table = calloc(columns, sizeof *out->table)))
-        st = yk_fail_memory(columns * sizeof *out->table, "columns");
+    if (!st && columns && !(out->table = yk_arena_alloc(&s->arena, columns, sizeof *out->table, "columns")))
+        st = YK_ESYSTEM;
     for (; !st && out->ntable < columns; out->ntable++) { /* until a value has another type */
         const char kind = yk__time_kind(s->schema->column[out->ntable].type);
         out->table[out->ntable].type = kind == 'd' ? "date" : kind == 's' ? "timestamp" : "integer";
@@ -335,7 +336,6 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     if (!st)
         st = end(&w, s);
     yk_keycount_fini(&w.keys);
-    yk_free(w.pixels);
     out->seconds = yk_now() - begun;
     if (st)
         yk_inspection_fini(out);
@@ -352,6 +352,5 @@ void yk_inspection_fini(yk_inspection *i)
         for (size_t e = 0; e < YK_INSPECT_EXAMPLES; e++)
             free(i->table[k].example[e]);
     }
-    free(i->table);
     *i = (yk_inspection){0};
 }

@@ -97,7 +97,7 @@ typedef struct {
 
     yk_distribution histogram; /* sparse: entries per row; dense: mean of a row */
     yk_rows first;
-    /* [ntable] the columns of the schema, if the source was opened with carry "*"; else NULL */
+    /* [ntable] the columns of the schema, if the source was opened with carry "*"; else NULL. Of the source's arena */
     yk_inspected_column *table;
     size_t ntable;
     double seconds;

@@ -206,8 +206,9 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
         st = yk_spec_check(&s->parsed, s->ops->options);
     if (s->part.on && s->ops->two_sets)
         s->split = YK_SPLIT_TRAIN;
+    s->kept = yk_spec_kept(&s->parsed, s->ops->kept, &s->arena);
     if (!st)
-        st = yk_spec_kept(&s->parsed, s->ops->kept, &s->kept);
+        st = s->arena.status;
     if (!st)
         st = s->ops->open(s);
     if (!st && o->carry && !o->inspects && (!s->ncarry || ops->has_paths))
@@ -258,7 +259,6 @@ void yk_source_free(yk_source *s)
     yk__names_fini(&s->names);
     yk_arena_free(&s->arena);
     yk_spec_fini(&s->parsed);
-    free(s->kept);
     yk_positions_fini(&s->own_positions);
     yk_free(s->bad_seen.slot);
     free(s);

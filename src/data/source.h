@@ -122,7 +122,7 @@ struct yk_source {
     yk_split split;
     const char *spec; /* as given; memory: its name */
     yk_spec parsed;   /* owned, with `spec` and the texts of options; empty without a spec */
-    char *kept;       /* owned: yk_spec_kept(), for other data of the model */
+    const char *kept; /* yk_spec_kept(), for other data of the model */
     yk_rows_kind kind;
     size_t nblocks;
     yk_files files;    /* of a format with files: owned. Else none */

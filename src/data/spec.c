@@ -170,15 +170,14 @@ yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
     return YK_OK;
 }
 
-yk_status yk_spec_kept(const yk_spec *spec, const char *keys, char **out)
+const char *yk_spec_kept(const yk_spec *spec, const char *keys, yk_arena *a)
 {
-    yk_text t = {0};
+    const char *all = NULL;
     for (size_t i = 0; keys && i < spec->noptions; i++)
         if (find_word(keys, spec->option[i].key) >= 0)
-            yk_text_print(&t, "%s%s=%s", t.n ? "&" : "", spec->option[i].key, spec->option[i].value);
-    const yk_status st = t.status;
-    *out = yk_text_take(&t);
-    return st;
+            all = yk_arena_print(a, "%s%s%s=%s", all ? all : "", all ? "&" : "", spec->option[i].key,
+                                 spec->option[i].value);
+    return all;
 }
 
 yk_status yk_spec_inherit(yk_spec *spec, const char *kept)

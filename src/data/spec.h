@@ -14,7 +14,7 @@
 #ifndef YK_DATA_SPEC_H
 #define YK_DATA_SPEC_H
 
-#include "base/status.h"
+#include "base/arena.h"
 
 typedef struct {
     char *text;   /* as given */
@@ -44,8 +44,8 @@ bool yk_spec_inherits(const yk_spec *spec, const char *key);    /* it is that of
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys);
 
 /* The options from the list `keys` that are given, as "base=0&namespaces=user,ad". A model stores them, because they decide what
- * features, classes and weights are in any data. The caller frees the text; NULL: none. */
-yk_status yk_spec_kept(const yk_spec *spec, const char *keys, char **out);
+ * features, classes and weights are in any data. NULL: none, or out of memory (a->status). */
+const char *yk_spec_kept(const yk_spec *spec, const char *keys, yk_arena *a);
 /* Adds the options stored in a model (kept) that the spec does not give. A different namespaces or numeric is an error; other
  * options may differ, because they describe a file. */
 yk_status yk_spec_inherit(yk_spec *spec, const char *kept);

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/moments.h"
-#include <stdlib.h>
 
 enum { MAX_BYTES = 64 << 20 }; /* of values: a model file has room for them */
 
@@ -74,25 +73,16 @@ yk_status yk__fit_text(yk_fit *f, const yk_schema_column *c, const char *text, s
     return YK_OK;
 }
 
-/* The spec of the data that the statistics are computed from: the rows of the source or, with ?fit=FILES, all rows of those files. It has
+/* The statistics are computed from the rows of the source or, with ?fit=FILES, from all rows of those files. The spec of this data has
  * no options about columns, because the schema describes them. */
-static yk_status copy_spec(const yk_spec *from, const char *format, const char *files, yk_spec *out)
-{
-    yk_text t = {0};
-    char *kept = NULL;
-    yk_status st = yk_spec_kept(
-        from, files ? "header delimiter multiline" : "header delimiter multiline split split-by", &kept);
-    yk_text_print(&t, "%s:%s%s%s", format, files ? files : from->where, kept ? "?" : "", kept ? kept : "");
-    st = st ? st : t.status;
-    st = st ? st : yk_spec_parse(t.s, out);
-    yk_text_fini(&t);
-    free(kept);
-    return st;
-}
-
-static yk_status read_data(yk_fit *f, const yk_source *s)
+static yk_status read_data(yk_fit *f, yk_source *s)
 {
     const char *files = yk_spec_text(&s->parsed, "fit");
+    const char *kept = yk_spec_kept(
+        &s->parsed, files ? "header delimiter multiline" : "header delimiter multiline split split-by",
+        &s->arena);
+    const char *text = yk_arena_print(&s->arena, "%s:%s%s%s", s->ops->name, files ? files : s->parsed.where,
+                                      kept ? "?" : "", kept ? kept : "");
     yk_source_options o = s->options;
     yk_spec spec = {0};
     yk_source *data = NULL;
@@ -107,7 +97,7 @@ static yk_status read_data(yk_fit *f, const yk_source *s)
         o.hold_out = (yk_hold_out){0};
         o.unlabeled = true;
     }
-    yk_status st = copy_spec(&s->parsed, s->ops->name, files, &spec);
+    yk_status st = text ? yk_spec_parse(text, &spec) : YK_ESYSTEM;
     if (!st)
         st = yk__source_create(s->ops, &spec, s->split, &o, &data);
     /* Reads all rows: then their numbers are known without counting, except for the last part of the data. */
