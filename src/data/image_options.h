@@ -12,15 +12,14 @@
  *     st = yk__image_options(source, &form); // form.height is 0 if the first image decides
  *     if (!st && !form.height)
  *         st = yk__image_form_like(first, n, &form);
- *     yk__set_images(source, form.height, form.width, form.channels); // formats.h
+ *     yk__set_images(source, form.height, form.width, form.channels);
  *
  * Thread-safe.
  */
 #ifndef YK_DATA_IMAGE_OPTIONS_H
 #define YK_DATA_IMAGE_OPTIONS_H
 
-#include "data/source.h"
-#include "data/spec.h"
+#include "data/formats.h"
 #include "format/image.h"
 
 #define YK__IMAGE_KEYS "size fit channels" /* for yk_spec_check() */

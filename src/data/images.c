@@ -15,7 +15,6 @@
  */
 #include "base/mem.h"
 #include "base/perm.h"
-#include "data/formats.h"
 #include "data/image_options.h"
 #include <errno.h>
 #include <fcntl.h>

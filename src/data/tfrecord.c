@@ -21,7 +21,6 @@
  *     ... [rec][rec][rec | ][damaged][rec]           block 3 reports `damaged`, block 4 begins after it
  */
 #include "format/tfrecord.h"
-#include "data/formats.h"
 #include "data/image_options.h"
 #include "format/example.h"
 #include <math.h>
