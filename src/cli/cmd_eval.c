@@ -186,7 +186,7 @@ static yk_status name_columns(output *o, const char *columns)
     o->columns = o->names.n;
     for (size_t k = 0; k < outputs; k++)
         yk_arena_print(&o->names, outputs > 1 ? "%s_%s" : "%s", o->raw ? "score" : "probability",
-                    class_name(o, k, number));
+                       class_name(o, k, number));
     if (object && !o->regression)
         yk_arena_print(&o->names, o->raw ? "scores" : "probabilities");
     yk_arena_print(&o->names, o->regression ? "prediction" : "class");
