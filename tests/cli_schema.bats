@@ -297,6 +297,10 @@ END
         try predict --checkpoint run --data csv:class.csv $form --with city,1
         expect 0
     done
+    sed '1s/id,/"a ""b""",/' day1.csv >quotes.csv
+    try predict --checkpoint run --data csv:quotes.csv --with 'a "b",city'
+    expect 0
+    [ "$(head -n 1 out)" = '"a ""b""",city,probability,class' ]
     try predict --checkpoint run --data csv:day1.csv --json --id id --with city,id
     expect 2 "--id or --with id: the predictions would have two columns of this name"
     try predict --checkpoint run --data csv:day1.csv --threshold 2
