@@ -86,6 +86,22 @@ same_model() { # RUN RUN
     same_model one sockets
 }
 
+@test "rank 0 fails and cannot write the summary: the ranks that it ends do not write one that lacks the reason" {
+    port=$(free_port)
+    codes=
+    local job="train --model softmax --data synth:digits?examples=6000 --batch 10 --epochs 9 --checkpoint-every 100 --log-every 9999"
+    local variables
+    variables="$(torch 2 2) YOKE_SHARED_MEMORY=0" # shared memory is limited, too
+    (ulimit -f 3; exec env ${variables//RANK_/0} "$YOKE" $job --sample-every 0 --out run >out.0 2>err.0 3>&- 4>&-) &
+    ranks=$!
+    env ${variables//RANK_/1} "$YOKE" $job --sample-every 0 --out run >out.1 2>err.1 3>&- 4>&- &
+    ranks="$ranks $!"
+    finish_ranks 60
+    expect 4 "model.safetensors: cannot write: File too large"
+    equal "exit statuses" "$codes" " 4 1"
+    [ ! -e run/summary.json ]
+}
+
 # YK_STRANGERS: connections to each port
 @test "connections of strangers do not disturb the start of a job, or its bits" {
     port=$(free_port)

@@ -3,7 +3,7 @@
  *     success                the chief, from the reports of all ranks: "state" is "done", or "stopped" after a signal
  *     the chief failed       the chief, from its own report and the telemetry of the others: "failed", with the error
  *     another rank failed    that rank, before it ends the job: its own report, and the progress in the last line of the
- *                            chief's metrics; unless the chief was faster
+ *                            chief's metrics; unless the chief was faster. Not the ranks that this ends
  *     a rank died            the launcher, if there is one (yk_summary_save_lost)
  *     all were killed        none: there is no summary
  */
@@ -268,6 +268,8 @@ static bool writes_summary(const yk__trainer *t)
     if (st == YK_EINTERRUPTED) /* nothing was trained */
         return false;
     if (k->rank == 0 && t->lock && !yk_lock_covers(t->lock, t->result->run_dir))
+        return false;
+    if (k->rank != 0 && yk_comm_check(k->comm)) /* another rank has ended the job, and knows why */
         return false;
     return k->rank == 0 ? t->run_dir_claimed : yk_observer_run_dir(t->observer) && !k->joined && !continues;
 }
