@@ -67,6 +67,20 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
+@test "logreg on sparse rows with values: threads, shards and servers give the same bits" {
+    awk 'BEGIN { print "y,a,b,c"; for (i = 1; i <= 300; i++) { a = sin(7 * i); b = cos(i * i); print (a > b / 2) "," a "," b "," i % 9 } }' >values.csv
+    for optimizer in sgd ftrl; do
+        one="train --model logreg --data values.csv?categorical=c&encode=onehot --optimizer $optimizer --lr 1 --batch 7 --epochs 2 --quiet"
+        in_time 60 $one --workers 2 --out threads-$optimizer
+        expect 0
+        for way in 0 1 2; do
+            in_time 60 $one --launch $((2 + way)) --servers $way --out run-$optimizer-$way
+            expect 0
+            same_bits threads-$optimizer run-$optimizer-$way
+        done
+    done
+}
+
 @test "lenet5: N synchronous workers equal one with N times the batch; results are reproducible" {
     equals_serial 8 --model lenet5 --data 'synth:digits?examples=120' --lr 0.02
 }

@@ -540,6 +540,10 @@ static void sparse_gradients_become_pairs(void **state)
             assert_int_equal(m.key[i], key[i]);
             assert_true(m.value[i] == value[i]);
         }
+        float sum[11] = {0};
+        yk_grad_add(&g, sum);
+        for (size_t i = 0; i < 5; i++)
+            assert_true(sum[key[i]] == (i < m.n ? value[i] : 0.0f));
         g.rows.n = 0;
         assert_int_equal(yk_grad_merge(&g, &m, yk_merger_add_all), YK_OK);
         assert_int_equal(m.n, 0);

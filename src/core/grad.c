@@ -22,6 +22,20 @@ yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m, yk_merger_add_fn a
     return YK_OK;
 }
 
+void yk_grad_add(const yk_group_grad *g, float *sum)
+{
+    const yk_rows *rows = g->rows.rows;
+    for (size_t i = 0; i < g->rows.n; i++) {
+        const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
+        const uint32_t *key = rows->index;
+        const float *value = rows->value, err = g->err[i];
+        for (uint64_t e = begin; e < end; e++)
+            sum[key[e]] += value ? err * value[e] : err;
+        if (g->bias)
+            sum[g->bias_key] += err;
+    }
+}
+
 double yk_squares(const float *x, size_t n)
 {
     enum { LANES = 8 }; /* a fixed order of additions, which the compiler can vectorize */

@@ -51,6 +51,8 @@ static inline float yk_grad_factor(double weights, uint64_t steps)
 typedef void (*yk_merger_add_fn)(yk_merger *m, const uint32_t *key, const float *value, float scale,
                                  size_t n);
 yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m, yk_merger_add_fn add);
+/* sum[key] += the gradient of rows: the same bits as yk_grad_merge(). */
+void yk_grad_add(const yk_group_grad *g, float *sum);
 
 /* The sum of the squares of n floats. */
 double yk_squares(const float *x, size_t n);

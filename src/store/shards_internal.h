@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/sync.h"
-#include "kern/linear.h"
 #include "store/local_copy.h"
 #include "store/messages.h"
 #include "store/shards.h"
@@ -163,7 +162,6 @@ struct yk_shards {
     uint64_t copy_steps; /* H; 0: gradients are sent */
     yk_local_config whole;
     yk_chunks *chunks;
-    const yk_linear_ops *kern;
     /* The servers that own keys. [0]: of the first keyed group; [1]: of keyed groups with another placement. n: 0 if there are
      * none. */
     struct {

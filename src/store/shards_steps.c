@@ -104,15 +104,11 @@ static size_t floats_of(const yk_shards *s, const yk__channel *c, int group)
 }
 
 /* Adds a gradient of remapped keys. */
-static void add_keyed(const yk_shards *s, float *sum, uint32_t width, const yk_group_grad *g)
+static void add_keyed(float *sum, uint32_t width, const yk_group_grad *g)
 {
-    if (!g->pairs) {
-        s->kern->add_rows(&(yk_view){.w = sum}, &g->rows, g->err);
-        for (size_t i = 0; g->bias && i < g->rows.n; i++)
-            sum[g->bias_key] += g->err[i];
-        return;
-    }
-    for (size_t i = 0; i < g->pairs->n; i++)
+    if (!g->pairs)
+        yk_grad_add(g, sum);
+    for (size_t i = 0; g->pairs && i < g->pairs->n; i++)
         for (uint32_t j = 0; j < width; j++)
             sum[g->pairs->key[i] * width + j] += g->pairs->value[i * width + j];
 }
@@ -131,7 +127,7 @@ static yk_status sum_own(yk_shards *s, yk__channel *c, int me)
             (st = yk__shards_reserve(&w->sum[k], &w->cap[k], n)))
             continue;
         memset(w->sum[k], 0, n * sizeof(float));
-        add_keyed(s, w->sum[k], s->config.group[k].width, &w->grad.group[k]);
+        add_keyed(w->sum[k], s->config.group[k].width, &w->grad.group[k]);
     }
     return st;
 }
@@ -332,7 +328,6 @@ yk_status yk_shards_store(yk_shards *s, const yk_local_config *whole, yk_chunks 
 {
     s->whole = *whole;
     s->chunks = chunks;
-    s->kern = yk_linear();
     s->base.ops = s->copy_steps ? &copy_ops : &gradient_ops;
     s->base.ahead = s->owners[0].n && !s->copy_steps;
     for (int i = 0; i < s->plan->channels; i++)
