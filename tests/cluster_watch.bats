@@ -53,6 +53,15 @@ assert ranks[2]["role"] == "worker" and ranks[2]["steps"] > 0 and ranks[2]["byte
 END
 }
 
+@test "the speed on the live page does not include late gradients" {
+    serve --epochs 100000000 --batch 10 --launch 4 --servers 1 --quorum 1
+    wait_for_status "s['verdict'] and abs(s['examples_per_second'] * s['seconds'] / s['examples'] - 1) < 0.01 \
+        and sum(p['examples'] for p in s['processes'] if p['role'] == 'worker') > 1.2 * s['examples']"
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+}
+
 @test "a joined worker is on the live page and in the summary, and has its own directory" {
     serve --epochs 100000000 --batch 10 --launch 3 --servers 1 --mode async
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &

@@ -102,18 +102,17 @@ static void put_history(yk_json *j, const yk__history *h)
                 h->tested.tested || h->tested.validated ? h->ncurve : 0);
 }
 
-/* During a run, its time and rates so far. The rates are those of all workers together while training, without evaluations and
- * checkpoints: the same as in the summary and, for each worker, in the table. */
-static void add_rates(yk_observer *o, yk__history *h, const yk_process *all, int n)
+/* During a run, its time and rates so far. The rates are those of all workers together while training, as in the summary: without
+ * evaluations and checkpoints (a dedicated server does not pause for them) and without late gradients. */
+static void add_rates(yk_observer *o, yk__history *h, const yk_process *chief)
 {
     const yk_progress_report *p = &h->progress;
-    double sum = 0.0;
+    const double *phase = chief->phases.phase, here = (double)p->now.examples - (double)o->c.earlier_examples,
+                 paused = chief->workers ? phase[YK_PHASE_EVAL] + phase[YK_PHASE_CHECKPOINT] : 0.0;
     if (h->end.state)
         return;
-    for (int i = 0; i < n; i++)
-        sum += fmax(rate_of_worker(&all[i]), 0.0); /* fmax() ignores NaN */
     h->end.seconds = yk__observer_seconds(o);
-    h->end.examples_per_second = sum > 0.0 ? sum : (double)NAN;
+    h->end.examples_per_second = here > 0.0 ? here / (h->end.seconds - paused) : (double)NAN;
     h->end.steps_per_second = h->end.examples_per_second * (double)p->now.step / (double)p->now.examples;
 }
 
@@ -292,7 +291,7 @@ static char *document(yk_observer *o,
         h->end.error = h->error; /* of the copy */
     yk_process *all = list_workers(o, h, &n);
     if (all) {
-        add_rates(o, h, all, n);
+        add_rates(o, h, all);
         out = make(o, h, all, n);
     }
     if (out && make == status) {
