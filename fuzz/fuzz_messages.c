@@ -71,8 +71,10 @@ static void create(uint8_t how, bool chief, job *j)
     yk_optim_config optim = yk_optim_defaults(how & 64 ? YK_ADAGRAD : YK_SGD);
     optim.l2 = how & 128 ? 0.01 : 0.0;
     const int servers = chief ? 1 : 2;
-    *j = (job){
-        .comm = {.ops = &ops, .rank = servers - 1, .size = servers + CLIENTS, .counts.sent_to = j->sent_to}};
+    *j = (job){.comm = {.transport[YK__RANKS].ops = &ops,
+                        .rank = servers - 1,
+                        .size = servers + CLIENTS,
+                        .counts.sent_to = j->sent_to}};
     yk_local_config table = {.ngroups = 2,
                              .group = {{{"linear", true, 1 + (how >> 3 & 1), KEYS}, optim, 0, NULL, 0},
                                        {{"network", false, 1, DENSE}, optim, 0, NULL, 0}},
