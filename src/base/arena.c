@@ -35,6 +35,8 @@ char *yk_arena_print(yk_arena *a, const char *format, ...)
     va_copy(again, args);
     const int n = vsnprintf(NULL, 0, format, args);
     char *text = n < 0 ? NULL : yk_arena_alloc(a, (size_t)n + 1, 1, "a text");
+    if (n < 0 && !a->status)
+        a->status = yk_fail(YK_ESYSTEM, "a text is too long");
     if (text)
         vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);
