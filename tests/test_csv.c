@@ -198,6 +198,10 @@ static void scales(void **state)
     (void)state;
     static const int32_t y[] = {1, 0, 1};
     expect_dense(csv("1,5,3\n0,7,3\n1,,3\n", "?scale=standard"), 3, 2, (const float[]){-1, 0, 1, 0, 0, 0}, y);
+    /* a mean that is not a float: milliseconds */
+    expect_dense(
+        csv("1,1700000000001,1700000000001\n0,1700000000003,1700000000001\n1,,\n", "?scale=standard"), 3, 2,
+        (const float[]){-1, 0, 1, 0, 0, 0}, y);
     expect_dense(csv("1,0\n0,-5000\n1,3\n", "?scale=log"), 3, 1,
                  (const float[]){0, (float)-log1p(5000), (float)log1p(3)}, y);
 }

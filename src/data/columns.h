@@ -196,7 +196,7 @@ static inline void yk_row_hash(yk_row *w, const yk_schema *s, const yk_schema_co
 static inline float yk_scaled(yk_scale scale, const yk_schema_column *c, double v)
 {
     return scale == YK_SCALE_NONE       ? (float)v
-           : scale == YK_SCALE_STANDARD ? (float)((v - (double)c->shift) * (double)c->factor)
+           : scale == YK_SCALE_STANDARD ? (float)((v - c->mean) * c->factor)
                                         : (float)copysign(log1p(fabs(v)), v);
 }
 

@@ -150,8 +150,7 @@ yk_status yk_schema_finish(yk_schema *s)
             continue;
         c->field = field++;
         c->salt = yk_mix64(field);
-        c->shift = (float)c->mean;
-        c->factor = c->deviation > 0.0 ? (float)(1.0 / c->deviation) : 1.0f;
+        c->factor = c->deviation > 0.0 ? 1.0 / c->deviation : 1.0;
         if (c->role == YK_COLUMN_NUMERIC)
             c->index = (uint32_t)s->numeric++;
         else

@@ -50,13 +50,13 @@ typedef enum { YK_SCALE_NONE, YK_SCALE_LOG, YK_SCALE_STANDARD } yk_scale;
 
 typedef struct {
     yk_column_role role;
-    uint32_t index;      /* its first feature; hashed: the first one of all categories */
-    uint64_t salt;       /* of the hash of a category; depends on `field` only */
-    uint16_t field;      /* its position among the numeric and categorical columns */
-    bool chosen;         /* while the schema is made: an option names it */
-    bool typed;          /* a category of a format with types, and not a text: yk_row_text() */
-    float shift, factor; /* YK_SCALE_STANDARD: x = (v - shift) * factor */
-    double mean, deviation;
+    uint32_t index; /* its first feature; hashed: the first one of all categories */
+    uint64_t salt;  /* of the hash of a category; depends on `field` only */
+    uint16_t field; /* its position among the numeric and categorical columns */
+    bool chosen;    /* while the schema is made: an option names it */
+    bool typed;     /* a category of a format with types, and not a text: yk_row_text() */
+    /* YK_SCALE_STANDARD: x = (v - mean) * factor */
+    double mean, deviation, factor;
     char *name;       /* without a header, the field of the first line */
     char type[16];    /* of its values, for people: "number", "text", "int64" */
     yk__names values; /* onehot, dense: in the order of their features */
