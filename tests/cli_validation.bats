@@ -226,7 +226,7 @@ END
     expect 2 "can be read only once, so none of its rows can be held back"
 }
 
-@test "plateaus: a run that is ended and resumed takes the same steps; another --monitor starts the selection again" {
+@test "plateaus: a run that is ended and resumed takes the same steps; another --monitor starts the selection again, at the reduced rate" {
     options=(--model logreg --data "$clicks" --validation 0.2 --lr-schedule plateau --lr-decay 0.3 --eval-every 7 --lr 3 --quiet)
     for steps in 64 45; do
         try train "${options[@]}" --steps $steps --out run-$steps
@@ -238,4 +238,7 @@ END
     try train --out run-45 --resume --steps 90 --monitor auc --quiet
     expect 0 "was selected with another --monitor: the best of the later models is selected"
     holds "$(sed s/step-// run-45/checkpoints/best) > 64"
+    sed -n 's/.*"learning_rate":\([^,}]*\).*/\1/p' run-45/metrics.jsonl >rates # it stays reduced
+    sort -cgr rates
+    holds "$(head -n 1 rates) > $(tail -n 1 rates)"
 }

@@ -36,7 +36,7 @@ static const char *obstacle_of(const yk__trainer *t, const yk_best *best)
                                                        : NULL;
 }
 
-/* If the best model cannot be compared with later ones, the best of the later ones is selected. */
+/* If the best model cannot be compared with later ones, the best of the later ones is selected. The learning rate stays reduced. */
 static yk_status check_best(const yk__trainer *t, yk_best *best)
 {
     const char *run_dir = t->result->run_dir, *obstacle = best->step ? obstacle_of(t, best) : NULL;
@@ -44,7 +44,7 @@ static yk_status check_best(const yk__trainer *t, yk_best *best)
         return best->step ? yk__checkpoint_name_best(run_dir, best->step) : YK_OK;
     yk_warn("%s: the checkpoint of the best model, step-%llu, %s: the best of the later models is selected",
             run_dir, (unsigned long long)best->step, obstacle);
-    *best = (yk_best){0};
+    *best = (yk_best){.reductions = best->reductions};
     return YK_OK;
 }
 
