@@ -65,7 +65,8 @@ static void measure(const yk__edge *e, const yk_rows *rows, size_t row, const au
             squares += (double)q;
         }
     const double mean = sum / n, variance = squares / n - mean * mean;
-    const double deviation = fmax(sqrt(fmax(variance, 0.0)), 1.0 / sqrt(n));
+    const double byte = rows->kind == YK_ROWS_U8 ? 1.0 : 1.0 / 255.0; /* floats are from 0 to 1 */
+    const double deviation = fmax(sqrt(fmax(variance, 0.0)), byte / sqrt(n));
     *mean_out = (float)(mean * unit);
     *scale_out = (float)(1.0 / (deviation * unit));
 }

@@ -562,6 +562,9 @@ def test_network_on_images():
         for X in (images, images[:, None], (images / 255).astype(np.float32)):
             network = yoke.Network(layers, epochs=4, lr=0.01).fit(X, y)
             assert network.score(X, y) > 0.95, (layers, X.shape, network.score(X, y))
+    faint = images // 8  # the deviation of an image is below 1 / 8
+    network = yoke.Network("dense 8, relu", standardize="image", epochs=4).fit(faint, y)
+    np.testing.assert_allclose(network.predict_proba((faint / 255).astype(np.float32)), network.predict_proba(faint), atol=1e-5)
     try:
         yoke.Network((100,)).fit(images, y)
     except ValueError as error:
