@@ -243,6 +243,22 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     expect 3 "the label '1' is not listed in classes="
 }
 
+@test "predict and eval agree about a probability of exactly 0.5" {
+    printf 'x,label\n1,1\n-1,0\n0,0\n0,0\n' >ties.csv
+    "$YOKE" train --model logreg --no-bias --data csv:ties.csv --test none --batch 4 --out ties --quiet
+    try eval --checkpoint ties --data csv:ties.csv
+    expect 0
+    grep -q "^accuracy  *100.00 %" out
+    for raw in "" --raw; do
+        try predict --checkpoint ties --data csv:ties.csv --csv $raw
+        expect 0
+        [ "$(tail -n +2 out | cut -d, -f2 | tr -d '\n')" = 1000 ]
+    done
+    try predict --checkpoint ties --data csv:ties.csv --threshold 0.5
+    expect 0
+    [ "$(tail -n +2 out | cut -d, -f2 | tr -d '\n')" = 1011 ]
+}
+
 @test "predict: --id, --with, --threshold, --raw; CSV and JSON" {
     sed '2,$s/1$/yes/; 2,$s/0$/no/; 3s/^u1,/"u,""1""",/' day1.csv >named.csv
     learn named "csv:named.csv$model&classes=no,yes"

@@ -239,7 +239,10 @@ static int write_block(void *context, const yoke_predictions *block)
 
 static int predict(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    output o = {.model = model, .threshold = 0.5, .raw = a->raw, .regression = yoke_model_regression(model)};
+    output o = {.model = model,
+                .threshold = nextafter(0.5, 1.0), /* above 0.5, as in metrics and Python */
+                .raw = a->raw,
+                .regression = yoke_model_regression(model)};
     char columns[4096];
     snprintf(columns, sizeof columns, "%s%s%s", a->id ? a->id : "", a->id && a->with ? "," : "",
              a->with ? a->with : "");
@@ -294,7 +297,7 @@ static void parse(yk_command_line line, int argc, char **argv, arguments *a)
         {"with", 0, "COLUMNS", yk_argument_text, &a->with, "add these columns, separated by commas",
          .of = PREDICT},
         {"threshold", 0, "P", yk_argument_text, &a->threshold,
-         "class 1 if its probability is at least P (CSV, or --json)", "0.5", .of = PREDICT},
+         "class 1 if its probability is at least P (CSV, or --json)", "above 0.5", .of = PREDICT},
         {"raw", 0, NULL, yk_argument_flag, &a->raw,
          "print log-odds of class 1, or logarithms of all probabilities", .of = PREDICT},
         {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout", .of = PREDICT},
