@@ -80,9 +80,22 @@ def _products(X, coef):
 _NUMBERS = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"}
 
 
-def _column_types(X):
-    """The types of a frame's columns; {"stream"} for a stream, which must not be read here."""
-    return {"stream"} if _frames.rows_of(X) is None else {kind for _, kind in _native.Data(X).columns}
+def _column_types(X, named):
+    """The types of a frame's columns, except those that are named; {"stream"} for a stream, which must not be read here."""
+    return {"stream"} if _frames.rows_of(X) is None else {kind for name, kind in _native.Data(X).columns if name not in named}
+
+
+def _split_off(X, *given):
+    """X without the columns that are named, and their values; what is not a name is returned as it is."""
+    named = [name for name in given if isinstance(name, str)]
+    if not named:
+        return X, *given
+    values = [_frames.column(X, value) if isinstance(value, str) and _frames.is_frame(X) else value for value in given]
+    missing = [name for name, value in zip(given, values) if isinstance(name, str) and (value is None or value is name)]
+    if missing:
+        raise _native.UsageError(f"X has no column {missing[0]!r}: pass the values of y and sample_weight, or names of columns of a frame")
+    rest = [name for name, _ in _native.Data(X).columns if name not in named]
+    return X[rest] if _frames.is_pandas(X) else X.select(rest), *values
 
 
 def _both_classes(p):
@@ -221,8 +234,8 @@ class _Estimator(BaseEstimator):
         """The options of a frame."""
         return dict(self.table or {})
 
-    def _is_frame(self, X):
-        """Whether X is handled as a frame, not as a matrix."""
+    def _is_frame(self, X, named=()):
+        """Whether X is handled as a frame, not as a matrix. named: columns that are not features."""
         return _frames.is_frame(X)
 
     def _framed_data(self, X, y, weights=None, first=True):
@@ -262,7 +275,7 @@ class _Estimator(BaseEstimator):
     def _check(self, X, **others):
         if _is_sparse(X):
             others["ensure_all_finite"] = False  # the library checks its rows
-        checked = validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
+        checked = validate_data(self, X, accept_sparse="csr" if self._sparse else False, order="C", **{"dtype": self._types, **others})
         if not self._hashes():
             return checked
         return (_as_csr(checked[0]), *checked[1:]) if isinstance(checked, tuple) else _as_csr(checked)
@@ -289,7 +302,8 @@ class _Estimator(BaseEstimator):
 
     def _fit(self, X, y, sample_weight, first, epochs, keep_state=2):
         """first: begin with a new model, otherwise with model_. keep_state: see yoke_training in yoke.h."""
-        framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
+        named = [name for name in (y, sample_weight) if isinstance(name, str)]
+        framed = self._is_frame(X, named) if first else self._framed and _frames.is_frame(X)
         if not first and self._framed and not framed:
             raise _native.UsageError("this estimator was fitted on a frame: pass a frame with the columns "
                                      + ", ".join(self.feature_names_in_[:10]))
@@ -299,6 +313,7 @@ class _Estimator(BaseEstimator):
             if epochs is None:
                 epochs = 1 if data.rows is None else self._default_epochs(max(1, data.rows))
             return self._train_on(data, epochs, start, keep_state)
+        X, y, sample_weight = _split_off(X, y, sample_weight)
         X, y = self._check(X, y=y, reset=first)
         labels = self._labels_of(y, first)
         if epochs is None:
@@ -439,8 +454,8 @@ class _Classifier(ClassifierMixin):
         return self.classes_[p.argmax(axis=1)]
 
     def score(self, X, y, sample_weight=None):
-        """The mean accuracy; y may be the name of a column of a frame."""
-        return super().score(X, _frames.column(X, y) if isinstance(y, str) else y, sample_weight)
+        """The mean accuracy; y and sample_weight may be names of columns of a frame."""
+        return super().score(*_split_off(X, y, sample_weight))
 
 
 class _TwoClasses(_Classifier):
@@ -487,8 +502,8 @@ class _Regressor(RegressorMixin):
         return self._predictions(X)[:, 0]
 
     def score(self, X, y, sample_weight=None):
-        """R2, the share of the variance that is explained; y may be the name of a column of a frame."""
-        return super().score(X, _frames.column(X, y) if isinstance(y, str) else y, sample_weight)
+        """R2, the share of the variance that is explained; y and sample_weight may be names of columns of a frame."""
+        return super().score(*_split_off(X, y, sample_weight))
 
 
 class _Linear(_Estimator):
@@ -622,9 +637,9 @@ class _Click(_Estimator):
     def _model_text(self, outputs):
         return self.model
 
-    def _is_frame(self, X):
+    def _is_frame(self, X, named=()):
         """Frames of numbers are handled as matrices, which become sparse rows; rows of a table of numbers would be dense."""
-        return super()._is_frame(X) and not _column_types(X) <= _NUMBERS
+        return super()._is_frame(X) and not _column_types(X, named) <= _NUMBERS
 
     def _check(self, X, **others):
         checked = super()._check(X, **others)
@@ -674,9 +689,9 @@ class _Network(_Estimator):
     def _image(self):
         return self.image_
 
-    def _is_frame(self, X):
+    def _is_frame(self, X, named=()):
         """A frame of uint8 columns is handled as a matrix of pixels."""
-        return self.image is None and super()._is_frame(X) and _column_types(X) != {"uint8"}
+        return self.image is None and super()._is_frame(X) and _column_types(X, named) != {"uint8"}
 
     def _table(self):
         return {"encode": "dense", **super()._table()}
@@ -691,6 +706,8 @@ class _Network(_Estimator):
                                      + ("image is" if reset else "the network was trained on images of shape") + f" {given}")
         if reset:
             self.image_ = image or given
+        if _frames.is_frame(X) and _column_types(X, ()) == {"uint8"}:
+            others["dtype"] = np.uint8  # scikit-learn knows the types of pandas only
         return super()._check(X, reset=reset, **others)
 
     def _checked_image(self):

@@ -331,6 +331,16 @@ def test_other_estimators():
     bright = (pixels.sum(axis=1) > 510).astype(int)
     assert np.array_equal(yoke.Network(epochs=2).fit(pixels, bright).predict_proba(pixels.to_numpy()),
                           yoke.Network(epochs=2).fit(pixels.to_numpy(), bright).predict_proba(pixels.to_numpy()))
+    for rows, kind in ((pixels, yoke.Network), (pixels.astype(np.float32), yoke.ClickModel)):  # handled as matrices
+        expected = kind(epochs=2).fit(rows.to_numpy(), bright, sample_weight=bright + 1)
+        for label in (bright, bright.astype(np.uint8), np.where(bright, "yes", "no")):
+            whole = rows.assign(label=label, w=bright + 1)
+            for table in (whole, pl.from_pandas(whole), pa.Table.from_pandas(whole)):
+                fitted = kind(epochs=2).fit(table, "label", sample_weight="w")
+                assert np.array_equal(fitted.predict_proba(rows), expected.predict_proba(rows.to_numpy()))
+                assert fitted.score(table, "label", sample_weight="w") == expected.score(rows.to_numpy(), bright, bright + 1)
+    raises("X has no column 'label'", lambda: yoke.ClickModel().fit(pixels, "label"))
+    raises("X has no column 'label'", lambda: yoke.LogisticRegression().fit(pixels.to_numpy(), "label"))
     search = GridSearchCV(yoke.LogisticRegression(epochs=2), {"table": [None, {"scale": "standard"}], "lr": [0.01]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.7
     parts = yoke.LogisticRegression(lr=0.01).partial_fit(X[:1500], y[:1500], classes=[0, 1])
