@@ -606,7 +606,8 @@ class LinearRegression(_Regressor, _Linear):
     def _labels_of(self, y, first):
         labels = super()._labels_of(y, first)
         if first or not hasattr(self, "_deviation"):
-            self._deviation = float(labels.std()) or 1.0
+            self._deviation = float(labels.std(dtype=float)) or 1.0
+            self._far = max(1.0, 3.0 * abs(float(labels.mean(dtype=float))) / self._deviation)  # the mean
         return labels
 
     def _train(self, X, labels, weights, epochs, start, keep_state):
@@ -617,16 +618,20 @@ class LinearRegression(_Regressor, _Linear):
     def _framed_data(self, X, y, weights=None, first=True):
         data = super()._framed_data(X, y, weights, first)
         names = [name for name, _ in data.columns if not any(isinstance(other, str) and name == other for other in (y, weights))]
-        if first and data.rows is not None and {kind for _, kind in data.columns} <= _NUMBERS and "scale" not in self._table():
-            self._size = _median_deviation(_frames.column(X, name) for name in names)
+        if first:
+            dense = data.rows is not None and {kind for _, kind in data.columns} <= _NUMBERS and not (
+                {"categorical", "numeric"} & self._table().keys())
+            self._size = None if not dense else 1.0 if "scale" in self._table() else _median_deviation(
+                _frames.column(X, name) for name in names)
         return data
 
     def _options(self, epochs):
-        """The first step of adagrad changes a weight by lr, which should suit the weights, and the bias by lr * bias_lr."""
+        """The first step of adagrad changes a weight by lr, which should suit the weights, and the bias by lr * bias_lr, which should
+        suit the deviation and the mean of the labels."""
         options = super()._options(epochs)
         if self.lr is None and self.optimizer == "adagrad" and hasattr(self, "_deviation"):
             size = getattr(self, "_size", None)
-            options.update({"lr": 0.1 * self._deviation / (size or 1.0), "bias-lr": size})
+            options.update({"lr": 0.1 * self._deviation / (size or 1.0), "bias-lr": size and size * self._far})
         return options
 
 

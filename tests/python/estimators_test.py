@@ -418,6 +418,20 @@ def test_small_columns():
     assert np.ptp(scores) < 1e-3 and min(scores) > 0.51, scores
 
 
+def test_labels_far_from_zero():
+    """The default learning rate of the bias of LinearRegression suits the mean of the labels."""
+    import pandas as pd
+    X = np.random.default_rng(1).normal(size=(1000, 4)).astype(np.float32)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for mean in (-150, 0, 150, 300):
+        y = X @ [1, 2, 3, 4] + mean
+        for data, table in ((X, None), (frame, None), (frame, {"scale": "standard"})):
+            assert yoke.LinearRegression(table=table).fit(data, y).score(data, y) > 0.98, (mean, table)
+    assert np.allclose(yoke.LinearRegression().fit(X, np.full(1000, 7)).predict(X[:9]), 7, atol=0.01)
+    sparse = yoke.LinearRegression().fit(X, X[:, 0]).set_params(table={"categorical": ["kind"]})  # has no such default
+    assert sparse.fit(frame.assign(kind=np.arange(1000) % 3), X[:, 0]).score(frame.assign(kind=1), X[:, 0]) > 0.9
+
+
 def test_partial_fit_continues():
     X, y = clicks()
     estimator = yoke.LogisticRegression(lr=0.5)
