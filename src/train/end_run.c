@@ -269,7 +269,7 @@ static bool writes_summary(const yk__trainer *t)
         return false;
     if (k->rank == 0 && t->lock && !yk_lock_covers(t->lock, t->result->run_dir))
         return false;
-    if (k->rank != 0 && yk_comm_check(k->comm)) /* another rank has ended the job, and knows why */
+    if (k->rank != 0 && k->comm && yk_comm_check(k->comm)) /* another rank has ended the job, and knows why */
         return false;
     return k->rank == 0 ? t->run_dir_claimed : yk_observer_run_dir(t->observer) && !k->joined && !continues;
 }
