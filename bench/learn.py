@@ -11,9 +11,9 @@ worse there is worse, one that is ok must be measured with 16 cores.
 
 Loss: the worst of two runs without evaluations before the end, because these merge copies. Time to loss: seconds of training until
 the first evaluation, every 0.1 epoch, at or below 1.01 times one worker's loss after N epochs, within 4 N epochs; median of three
-runs, or one run if the cell has no limit for it. A run that takes longer than 10 s is not repeated. The workers of one process wait
-during an evaluation, which is not training; several processes train on, with fewer cores. So their time is that of a second run,
-which is evaluated only at the step at which the first one reached the loss.
+runs, or one run if the cell has no limit for it. A run that takes longer than 10 s is not repeated. In one process, workers pause
+during an evaluation, and that time does not count. The processes of a job keep training, on fewer cores. So a job is timed in a second
+run, which is evaluated only at the step at which the first one reached the loss.
 
 Needs a yoke (--yoke) and Python 3. MNIST is in $YK_DATA/mnist (else generated digits are used), Fashion-MNIST in
 $YK_DATA/fashion-mnist or where Debian's dataset-fashion-mnist has it.
@@ -225,16 +225,16 @@ class Learn:
             return worst, math.nan
         target, times = CLOSE * one, self.options.times if cell.speed or self.options.rounds else 1
 
-        def until(loss, every):
+        def run_until(loss, every):
             return Run(self, program, self.command(cell, 4 * cell.epochs, every, cell.job),
                        lambda evaluations: evaluations[-1][1] <= loss)
 
         def reach():
-            run = until(target, max(1, cell.examples // step // 10))
+            run = run_until(target, max(1, cell.examples // step // 10))
             reached = run.step_of(target)
             run.seconds = run.seconds_to(target, step)
             if reached and "--launch" in cell.job:
-                run.seconds = until(math.inf, reached).seconds_to(math.inf, step)
+                run.seconds = run_until(math.inf, reached).seconds_to(math.inf, step)
             return run
 
         return worst, statistics.median(run.seconds for run in repeat(times, reach))

@@ -86,7 +86,7 @@ PY
     holds "$(python3 -c 'import json; print(max(t["validation_loss"] for t in json.loads(open("out").read().splitlines()[-1])["lr_search"]["trials"] if t["lr"] == 0.001))') < 0.5"
 }
 
-@test "large weights of examples are not taken for divergence" {
+@test "large weights of examples are not mistaken for divergence" {
     awk 'BEGIN { print "y,a,b,w"; for (i = 0; i < 20000; i++) { a = (i * 37 % 101) / 101; b = (i * 53 % 103) / 103
         print (a + b > 1) "," a "," b ",10000000" } }' >heavy.csv
     try train --model logreg --data 'heavy.csv?label=y&weight=w' --epochs 10 --batch 20 --lr auto --out none

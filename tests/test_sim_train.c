@@ -376,7 +376,7 @@ static void assert_lost(const job *j, int n, uint64_t seed, bool named)
                  ranks[first].error);
 }
 
-/* Also workers that only wait for examples detect that server 0 is lost. */
+/* Workers that only wait for examples also detect that server 0 is lost. */
 static void test_server_0_is_killed(void **state)
 {
     (void)state;

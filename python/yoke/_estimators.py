@@ -81,12 +81,12 @@ _NUMBERS = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int6
 
 
 def _column_types(X, named):
-    """The types of a frame's columns, except those that are named; {"stream"} for a stream, which must not be read here."""
+    """The types of a frame's columns, except those in `named`; {"stream"} for a stream, which must not be read here."""
     return {"stream"} if _frames.rows_of(X) is None else {kind for name, kind in _native.Data(X).columns if name not in named}
 
 
 def _split_off(X, *given):
-    """X without the columns that are named, and their values; what is not a name is returned as it is."""
+    """X without the columns that are given by name, and their values; other arguments are returned unchanged."""
     named = [name for name in given if isinstance(name, str)]
     if not named:
         return X, *given

@@ -36,7 +36,7 @@ char *yk_arena_print(yk_arena *a, const char *format, ...)
     const int n = vsnprintf(NULL, 0, format, args);
     char *text = n < 0 ? NULL : yk_arena_alloc(a, (size_t)n + 1, 1, "a text");
     if (n < 0 && !a->status)
-        a->status = yk_fail(YK_ESYSTEM, "a text is too long");
+        a->status = yk_fail(YK_ESYSTEM, "cannot format a text: it is longer than 2 GB");
     if (text)
         vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);

@@ -28,7 +28,8 @@ void *yk_arena_take(yk_arena *a, void *piece);
 char *yk_arena_print(yk_arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void yk_arena_free(yk_arena *a);
 
-/* All pieces, if they are texts: the arguments of a program, ending with NULL. Valid until the next piece; NULL: there are none. */
+/* The pieces of an arena that has only texts, then NULL, such as the arguments of a program. Valid until the next piece is added; NULL if
+ * there are none. */
 static inline char **yk_arena_texts(const yk_arena *a)
 {
     return (char **)a->piece;

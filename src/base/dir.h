@@ -17,13 +17,14 @@
 #include "base/status.h"
 #include <limits.h>
 
-/* A path as a value: yk_path_of("%s/step-%d", dir, 7).s. One that is too long for the system is cut, and still too long for it. */
+/* A path as a value: yk_path_of("%s/step-%d", dir, 7).s. A path that is longer than PATH_MAX is cut, but stays too long
+ * for system calls. */
 typedef struct {
     char s[PATH_MAX + 256];
 } yk_path;
 
 yk_path yk_path_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
-yk_status yk_path_keep(const char *path, char **out); /* a copy; the caller frees it */
+yk_status yk_path_keep(const char *path, char **out); /* copies it; the caller frees the copy */
 
 /* Like mkdir -p: not an error if the directory exists. The directory survives a power failure: its parent is synced. */
 yk_status yk_dir_make(const char *path);

@@ -24,7 +24,7 @@ typedef struct {
     /* options: */
     int digits;          /* significant digits of real numbers; 0: 9 */
     bool indent;         /* one value per line */
-    bool known_only;     /* leaves out numbers that are not finite */
+    bool known_only;     /* omits numbers that are not finite */
     const char *between; /* separates top-level values; NULL: nothing */
     /* private: */
     yk_text out;
@@ -58,10 +58,10 @@ void yk_json_raw(yk_json *j, const char *name,
 #define YK_RAW(name, json)              ((yk_json_item){'j', name, {.text = (json)}})
 #define YK_BOOL(name, value)            ((yk_json_item){'b', name, {.whole = (value)}})
 #define YK_FIXED(name, value, decimals) ((yk_json_item){'f', name, {.real = (value)}, decimals})
-#define YK_IF(condition, item)          ((condition) ? (item) : (yk_json_item){' '}) /* else nothing */
+#define YK_IF(condition, item)          ((condition) ? (item) : (yk_json_item){' '}) /* otherwise omitted */
 
 typedef struct {
-    char kind; /* of the macros above; 0: the end */
+    char kind; /* set by the macros above; 0: the end */
     const char *name;
     union {
         const char *text;

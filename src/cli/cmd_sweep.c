@@ -542,7 +542,7 @@ static yk_status train(sweep *s)
 /* All results are saved and printed: a failure is only a warning, and a signal may end the program. */
 static yk_status write_report(const sweep *s)
 {
-    yk_arena runs = {0}; /* and the page */
+    yk_arena runs = {0}; /* their paths, then that of the report */
     yk_report_result result = {0};
     for (size_t i = 0; i < s->plan.nruns; i++)
         if (s->plan.run[i].state == YK_SWEEP_DONE)

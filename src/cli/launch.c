@@ -57,7 +57,7 @@ typedef struct {
     yk_plan plan;
     yk_host *host; /* [hosts] */
     size_t hosts;
-    yk_arena command; /* of a rank */
+    yk_arena command; /* the command line of a rank */
     char *out;        /* the run directory, the same for all attempts */
     /* the state of an attempt */
     host_agent *agent;    /* [hosts] */

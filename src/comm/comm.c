@@ -351,7 +351,7 @@ yk_status yk__receive_empty(const yk_comm *c, int kind, int tag, int *peer_out)
     for (done = false; !code && !done && yk_wait_poll(&w);)
         code = t->ops->test(t->self, &request, &done, &bytes);
     return done && !code ? YK_OK
-                         : yk_fail(YK_ELOST, "a message from rank %d could not be received", there.peer);
+                         : yk_fail(YK_ELOST, "cannot receive a message from rank %d within 60 s", there.peer);
 }
 
 void yk_comm_count(yk_comm *c, yk_purpose why, bool incoming, size_t bytes, size_t messages)

@@ -105,13 +105,13 @@ int yk_comm_local_size(const yk_comm *c); /* processes on this host; NULL: 1 */
 /* How many of ranks first .. first + count - 1 are on this host; 0 if ranks are not processes. */
 int yk_comm_ranks_here(const yk_comm *c, int first, int count);
 const char *yk_comm_library(const yk_comm *c); /* "Open MPI v4.1.4 ..." */
-yk_comm_counts *yk_comm_counted(yk_comm *c);   /* may be changed */
+yk_comm_counts *yk_comm_counted(yk_comm *c);   /* the caller may update them */
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                        yk_op *op);
 yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf, size_t cap, yk_op *op);
 
-/* Counts other traffic, such as that through shared memory. */
+/* Counts traffic of other functions, such as that through shared memory. */
 void yk_comm_count(yk_comm *c, yk_purpose why, bool incoming, size_t bytes, size_t messages);
 /* Moves bytes and messages that were counted under one purpose to another. */
 void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,

@@ -24,7 +24,7 @@ typedef struct {
     int peer;
     bool lost;
     uint64_t steps, examples;
-    uint64_t came_last; /* steps that waited for all workers, and for it the longest */
+    uint64_t came_last; /* barriers at which this worker arrived last */
 } yk_worker_status;
 
 #endif

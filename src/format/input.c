@@ -327,7 +327,7 @@ void yk_input_skip(yk_input *in, size_t n)
     in->offset += n;
 }
 
-/* Not the device: a network file system that was mounted again has a new number. */
+/* Does not compare devices: a network file system that was mounted again has a new number. */
 yk_status yk_file_unchanged(const char *path, const struct stat *was, int fd)
 {
     struct stat now;

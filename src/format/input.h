@@ -52,7 +52,7 @@ void yk_input_forget(void);
 yk_status yk_input_peek(yk_input *in, size_t want, const uint8_t **p_out, size_t *have_out);
 void yk_input_skip(yk_input *in, size_t n);
 
-/* YK_EDATA: an open file is not the one that it was, or has changed since. */
+/* YK_EDATA: an open file was replaced or changed since `was`. */
 yk_status yk_file_unchanged(const char *path, const struct stat *was, int fd);
 
 /* The next line, without newline or CR LF; *line_out is NULL at the end of the file. quoted: line breaks between double quotes

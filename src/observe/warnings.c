@@ -472,7 +472,7 @@ char *yk_batch_warning(uint64_t examples, uint64_t global_batch, int workers)
     if (!examples || global_batch <= examples ||
         asprintf(&text, "the data has %llu example%s, fewer than the %llu of one global batch: %s",
                  (unsigned long long)examples, yk_plural(examples), (unsigned long long)global_batch,
-                 workers > 1 ? "some workers may have none; use a smaller --batch or fewer --workers"
+                 workers > 1 ? "some workers may get none; use a smaller --batch or fewer --workers"
                              : "an epoch is a single step; use a smaller --batch") < 0)
         return NULL;
     return text;

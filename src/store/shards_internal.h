@@ -96,7 +96,7 @@ typedef struct {
     bool sends;    /* `totals`: there are examples, or servers expect it in this round */
     bool asks;     /* push() also requests the parameters of the next batches */
     bool complete; /* the keys of the next step are known: a thread without a batch does nothing in it */
-    double idle_seconds; /* it has waited for examples for so long */
+    double idle_seconds; /* how long it has waited for examples */
     yk_step_result result;
     float *sum[YK_MAX_GROUPS]; /* gradients of several threads: [keys][width], or dense: [floats] */
     size_t cap[YK_MAX_GROUPS];

@@ -43,7 +43,7 @@ static yk_status add_batch(yk__part *p, const yk_batch *b)
     return YK_OK;
 }
 
-/* Some batches of a chunk. */
+/* Begins a request for some batches of a chunk. */
 static yk_status begin_part(yk__channel *c, const yk_chunk *chunk)
 {
     const size_t n = chunk->nkeys + 8, before = c->used_cap;
@@ -59,8 +59,8 @@ static yk_status begin_part(yk__channel *c, const yk_chunk *chunk)
     return YK_OK;
 }
 
-/* The keys of a row, and the bias. */
-static void use_keys(yk__channel *c, const yk_rows *w, size_t row)
+/* Marks the keys of a row, and the bias, as used. */
+static void mark_keys(yk__channel *c, const yk_rows *w, size_t row)
 {
     const uint32_t *restrict index = w->index, bias = c->chunk->bias;
     unsigned char *restrict used = c->used;
@@ -94,7 +94,7 @@ static yk_status add_sparse(yk_shards *s, yk__channel *c, yk__part *p, yk_merger
         const uint64_t begin = w->start[row], end = w->start[row + 1];
         p->pick[row] = (uint32_t)row;
         if (chunk) {
-            use_keys(c, w, row);
+            mark_keys(c, w, row);
             continue;
         }
         /* most keys are in several rows: a table for all entries would not fit into a cache */

@@ -221,9 +221,9 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return c->sends ? yk__shards_push_part(s, c, me - c->first, yk__threads_of(c)) : YK_OK;
 }
 
-/* Between two requests for examples, while other workers may still return some: short at first, then a fifth of the wait so far. There
- * is no limit on how long that takes: a stream may last for hours. But each request has a deadline (yk__shards_wait()), and server 0
- * declares workers lost. */
+/* Waits before it asks for examples again, because other workers may still return some. The pause is short at first, then a fifth of
+ * the wait so far. The whole wait has no limit: a stream may last for hours. But each request has a deadline (yk__shards_wait()), and
+ * server 0 declares workers lost. */
 static void pause_before_retry(yk__channel *c)
 {
     static const double shortest = 2e-4, longest = 0.02; /* seconds */

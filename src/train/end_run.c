@@ -3,7 +3,8 @@
  *     success                the chief, from the reports of all ranks: "state" is "done", or "stopped" after a signal
  *     the chief failed       the chief, from its own report and the telemetry of the others: "failed", with the error
  *     another rank failed    that rank, before it ends the job: its own report, and the progress in the last line of the
- *                            chief's metrics; unless the chief was faster. Not the ranks that this ends
+ *                            chief's metrics; unless the chief has already written one; ranks that end because of this
+ *                            failure write none
  *     a rank died            the launcher, if there is one (yk_summary_save_lost)
  *     all were killed        none: there is no summary
  */
