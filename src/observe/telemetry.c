@@ -222,7 +222,8 @@ static void publish(const yk_observer *o, yk__peer *p)
         yk__curve_add(&p->curve, &p->newest.process.sample, (yk__point){0});
     }
     process->lost = p->status.lost;
-    if (o->c.worker_status && o->telemetry.ending && process->lost) { /* its last report is old */
+    /* the last report of a lost process is old; those of others include gradients that were dropped */
+    if (o->c.worker_status && o->telemetry.ending && (process->lost || p->status.steps)) {
         process->phases.steps = p->status.steps;
         process->phases.examples = p->status.examples;
     }
