@@ -41,14 +41,14 @@ static void each_row(const yk__layer *l, const yk__pass *ctx, bool back)
         return;
     yk__thread_range(ctx, ctx->blocks * rows, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
-        const size_t block = i / rows, c = i % rows / e->height;
-        const int64_t line = (int64_t)(i % e->height);
+        const size_t block = i / rows, c = i % e->channels;
+        const int64_t line = (int64_t)(i % rows / e->channels);
         float *row = target + block * to->block + yk__offset(to, c, line, 0);
         if (l->in != l->out)
             memcpy(row, source + block * from->block + yk__offset(from, c, line, 0), n * sizeof *row);
         if (change)
             change_row(l, ctx, back, ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0), row,
-                       n, (ctx->in_chunk * rows + i) * n);
+                       n, ((ctx->in_chunk + block) * rows + c * e->height + (size_t)line) * n);
     }
 }
 

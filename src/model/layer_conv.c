@@ -177,9 +177,11 @@ static void store_sums(const yk__layer *l, const yk__pass *ctx)
 {
     const size_t pixels = l->out_edge.height * l->out_edge.width, pieces = yk_block_pieces(pixels);
     const bool by_piece = pieces >= (size_t)ctx->threads;
-    size_t piece = 0, piece_end = pieces, begin = 0, end = l->count;
-    yk__thread_range(ctx, by_piece ? pieces : l->count, 1, by_piece ? &piece : &begin,
-                     by_piece ? &piece_end : &end);
+    size_t piece = 0, piece_end = pieces, begin, end;
+    yk__thread_range(ctx, l->count, 1, &begin, &end);
+    const size_t first = by_piece ? 0 : begin, last = by_piece ? l->count : end; /* filters */
+    if (by_piece)
+        yk__thread_range(ctx, pieces, 1, &piece, &piece_end);
     for (size_t b = 0; b < ctx->blocks; b++) {
         float *sums = sums_of(l, ctx->in_wave + b), *biases = sums + pieces * l->weights;
         const yk_block_outer all = outer_of(l, ctx, b);
@@ -190,13 +192,11 @@ static void store_sums(const yk__layer *l, const yk__pass *ctx)
             w.y_p += p;
             w.x_p += p;
             w.d = sums + i * l->weights;
-            memset(w.d + begin * l->fan_in, 0, (end - begin) * l->fan_in * sizeof *w.d);
-            ctx->block->outer(&w, begin, end, 0, l->fan_in);
+            memset(w.d + first * l->fan_in, 0, (last - first) * l->fan_in * sizeof *w.d);
+            ctx->block->outer(&w, first, last, 0, l->fan_in);
         }
-        if (piece_end == pieces) {
-            memset(biases + begin, 0, (end - begin) * sizeof *biases);
-            ctx->block->sum(&all, begin, end, biases);
-        }
+        memset(biases + begin, 0, (end - begin) * sizeof *biases);
+        ctx->block->sum(&all, begin, end, biases);
     }
 }
 

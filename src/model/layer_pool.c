@@ -24,24 +24,32 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     return YK_OK;
 }
 
-/* The channels of this thread. */
+/* Each pixel is in exactly one window. */
+static bool tiled(const yk__layer *l)
+{
+    return l->kernel_h == l->stride && l->in_edge.height == l->out_edge.height * l->stride;
+}
+
+/* The lines of windows of this thread; planes, if lines would share pixels. */
 static void run(const yk__layer *l, const yk__pass *ctx, bool back)
 {
     const yk__edge *in = &l->in_edge, *out = &l->out_edge;
+    const size_t lines = back && !tiled(l) ? 1 : out->height, all = lines * in->channels;
     size_t begin, end;
-    yk__thread_range(ctx, ctx->blocks * in->channels, 1, &begin, &end);
+    yk__thread_range(ctx, ctx->blocks * all, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
-        const size_t block = i / in->channels, channel = i % in->channels;
-        float *y = ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, channel, 0, 0),
-              *dx = ctx->dx[l->in] + block * l->dx.block + yk__offset(&l->dx, channel, 0, 0);
+        const size_t block = i / all, channel = i % in->channels;
+        const int64_t line = (int64_t)(i % all / in->channels), first = line * (int64_t)l->stride;
+        float *y = ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, channel, line, 0),
+              *dx = ctx->dx[l->in] + block * l->dx.block + yk__offset(&l->dx, channel, first, 0);
         const yk_pool p = {.average = l->ops->average,
-                           .x = ctx->x[l->in] + block * l->x.block + yk__offset(&l->x, channel, 0, 0),
+                           .x = ctx->x[l->in] + block * l->x.block + yk__offset(&l->x, channel, first, 0),
                            .y = y,
-                           .dy = ctx->dx[l->out] + block * l->dy.block + yk__offset(&l->dy, channel, 0, 0),
+                           .dy = ctx->dx[l->out] + block * l->dy.block + yk__offset(&l->dy, channel, line, 0),
                            .out = back ? dx : y,
-                           .height = in->height,
+                           .height = lines == 1 ? in->height : l->stride,
                            .width = in->width,
-                           .out_height = out->height,
+                           .out_height = out->height / lines,
                            .out_width = out->width,
                            .size = l->kernel_h,
                            .stride = l->stride,
