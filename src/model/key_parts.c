@@ -12,8 +12,8 @@ struct yk__key_part {
      * alone has no copies: start[0][i] is the number of entries before row i. */
     yk_rows entries; /* start: [used][rows + 1] */
     yk_merger keys;  /* that it owns */
-    uint32_t *slot;  /* [entries with these keys] the index in keys.key[] */
-    size_t slot_cap;
+    uint32_t *slot;  /* [nslots] of each entry with these keys: the index in keys.key[] */
+    size_t nslots, slot_cap;
     size_t first; /* keys of the owners before it */
     yk_status sorted, found;
 };
@@ -54,10 +54,14 @@ void yk__key_parts_rows(const yk__key_parts *p, int me, size_t *begin_out, size_
     yk_part_of_range(begin_out, end_out, 4, me, p->used);
 }
 
-/* The keys of a cache line of parameters have different owners: the most frequent keys are neighbors (core/keymap.h). */
-static size_t owner_of(uint32_t key, int owners)
+/* The keys of a cache line of parameters have one owner: then no other thread writes to this line. But the first keys, which are
+ * often the most frequent ones (core/keymap.h), have different owners; so have all keys, if by line one owner had too many
+ * entries. */
+static size_t owner_of(const yk__key_parts *p, uint32_t key)
 {
-    return (size_t)((uint64_t)(key * 0x9e3779b1u) * (uint32_t)owners >> 32);
+    enum { FIRST = 256, LINE = 16 };
+    const uint32_t unit = key < FIRST || p->uneven ? key : FIRST + key / LINE;
+    return (size_t)((uint64_t)(unit * 0x9e3779b1u) * (uint32_t)p->used >> 32);
 }
 
 static yk_status reserve_values(yk__key_part *own, const yk_rows *rows, size_t entries)
@@ -108,7 +112,7 @@ void yk__key_parts_sort(yk__key_parts *p, int me)
         next[o * (n + 1)] = 0;
     for (size_t i = 0; i < n; i++)
         for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++)
-            next[owner_of(rows->index[e], p->used) * (n + 1)]++;
+            next[owner_of(p, rows->index[e]) * (n + 1)]++;
     for (size_t o = 0, before = 0; o < owners; o++) {
         const size_t entries = next[o * (n + 1)];
         next[o * (n + 1)] = before;
@@ -118,7 +122,7 @@ void yk__key_parts_sort(yk__key_parts *p, int me)
         for (size_t o = 0; o < owners; o++)
             to->start[o * (n + 1) + i] = next[o * (n + 1)];
         for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++) {
-            const uint64_t at = next[owner_of(rows->index[e], p->used) * (n + 1)]++;
+            const uint64_t at = next[owner_of(p, rows->index[e]) * (n + 1)]++;
             to->index[at] = rows->index[e];
             if (rows->value)
                 to->value[at] = rows->value[e];
@@ -143,13 +147,14 @@ static size_t entries_of(const yk__key_part *part, int owner)
 static yk_status find(const yk__key_parts *p, int me)
 {
     yk__key_part *own = &p->part[me];
-    size_t entries = 0;
+    own->nslots = 0;
     for (int i = 0; i < p->used; i++) {
         if (p->part[i].sorted)
             return p->part[i].sorted;
-        entries += entries_of(&p->part[i], me);
+        own->nslots += entries_of(&p->part[i], me);
     }
-    if (yk_merger_reserve(&own->keys, entries + 1) || YK_RESERVE(own->slot, own->slot_cap, entries + 1, what))
+    if (yk_merger_reserve(&own->keys, own->nslots + 1) ||
+        YK_RESERVE(own->slot, own->slot_cap, own->nslots + 1, what))
         return YK_ESYSTEM;
     uint32_t *slot = own->slot;
     for (int i = 0; p->used > 1 && i < p->used; i++) {
@@ -171,13 +176,18 @@ void yk__key_parts_find(yk__key_parts *p, int me)
 
 yk_status yk__key_parts_number(yk__key_parts *p)
 {
+    size_t entries = 0, most = 0;
     p->n = 0;
     for (int i = 0; i < p->used; i++) {
-        if (p->part[i].found) /* its message is in another thread */
+        yk__key_part *part = &p->part[i];
+        if (part->found) /* its message is in another thread */
             return yk_fail(YK_ESYSTEM, "out of memory: %s of %zu examples", what, p->batch->n);
-        p->part[i].first = p->n;
-        p->n += p->part[i].keys.n;
+        part->first = p->n;
+        p->n += part->keys.n;
+        entries += part->nslots;
+        most = part->nslots > most ? part->nslots : most;
     }
+    p->uneven |= most * (size_t)p->used > 2 * entries;
     return YK_OK;
 }
 

@@ -36,6 +36,7 @@ typedef struct yk__key_part yk__key_part;
 
 typedef struct {
     int threads, used;  /* used: of these, for the current batch */
+    bool uneven;        /* in an earlier batch, one thread had twice its share of the entries */
     yk__key_part *part; /* [threads] */
     uint32_t *count;    /* [max_batch] 0, 1, 2 ... */
     const yk_batch *batch;
