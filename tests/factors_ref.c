@@ -23,8 +23,8 @@ static void interact(const yk_view *v, uint32_t width, const yk_batch *b, float 
     }
 }
 
-static void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, const float *sum,
-                          const float *err, const uint32_t *slot, float *grad)
+static void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, const uint32_t *at,
+                          const float *sum, const float *err, const uint32_t *slot, float *grad)
 {
     const yk_rows *rows = b->rows;
     for (size_t i = 0; i < b->n; i++)
@@ -32,8 +32,8 @@ static void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, c
             const double x = (double)yk_rows_value(rows, e);
             for (uint32_t j = 0; j < width; j++)
                 grad[(size_t)*slot * width + j] +=
-                    (float)((double)err[i] * x *
-                            ((double)sum[i * width + j] -
+                    (float)((double)err[at ? at[i] : i] * x *
+                            ((double)sum[(at ? at[i] : i) * width + j] -
                              x * (double)yk_view_wide(v, rows->index[e], width)[j]));
         }
 }
@@ -51,8 +51,8 @@ static void embed(const yk_view *v, uint32_t width, const yk_batch *b, size_t fi
         }
 }
 
-static void embed_grad(uint32_t width, const yk_batch *b, size_t fields, const float *d, const uint32_t *slot,
-                       float *grad)
+static void embed_grad(uint32_t width, const yk_batch *b, const uint32_t *at, size_t first, size_t fields,
+                       const float *d, const uint32_t *slot, float *grad)
 {
     const yk_rows *rows = b->rows;
     for (size_t i = 0; i < b->n; i++)
@@ -60,7 +60,10 @@ static void embed_grad(uint32_t width, const yk_batch *b, size_t fields, const f
             for (uint32_t j = 0; j < width; j++)
                 grad[(size_t)*slot * width + j] +=
                     (float)((double)yk_rows_value(rows, e) *
-                            (double)d[(i * fields + (rows->field ? rows->field[e] : 0)) * width + j]);
+                            (double)
+                                d[((at ? at[i] - first : i) * fields + (rows->field ? rows->field[e] : 0)) *
+                                      width +
+                                  j]);
 }
 
 const yk_factors_ops yk_factors_ref = {interact, interact_grad, embed, embed_grad};

@@ -126,29 +126,31 @@ static YK_RACY void interact(const yk_view *v, uint32_t width, const yk_batch *b
     WITH_WIDTH(interact_rows, width, v, b, sum, z);
 }
 
-INLINE void interact_grad_rows(uint32_t width, const yk_view *v, const yk_batch *b, const float *sum,
-                               const float *err, const uint32_t *slot, float *grad)
+INLINE void interact_grad_rows(uint32_t width, const yk_view *v, const yk_batch *b, const uint32_t *at,
+                               const float *sum, const float *err, const uint32_t *slot, float *grad)
 {
-    for (size_t i = 0; i < b->n; i++, sum += width) {
+    for (size_t i = 0; i < b->n; i++) {
         const row r = row_of(b, i);
+        const size_t place = at ? at[i] : i;
+        const float *s = sum + place * width;
         for (size_t e = 0; e < r.n; e++) {
             const float *from = yk_view_wide(v, r.key[e], width), x = r.value ? r.value[e] : 1.0f,
-                        by = err[i] * x;
+                        by = err[place] * x;
             float *to = grad + (size_t)slot[e] * width;
             uint32_t j = 0;
             for (; j + WIDE <= width; j += WIDE)
-                store(to + j, load(to + j) + by * (load(sum + j) - x * load(from + j)));
+                store(to + j, load(to + j) + by * (load(s + j) - x * load(from + j)));
             for (; j < width; j++)
-                to[j] += by * (sum[j] - x * from[j]);
+                to[j] += by * (s[j] - x * from[j]);
         }
         slot += r.n;
     }
 }
 
-static YK_RACY void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, const float *sum,
-                                  const float *err, const uint32_t *slot, float *grad)
+static YK_RACY void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, const uint32_t *at,
+                                  const float *sum, const float *err, const uint32_t *slot, float *grad)
 {
-    WITH_WIDTH(interact_grad_rows, width, v, b, sum, err, slot, grad);
+    WITH_WIDTH(interact_grad_rows, width, v, b, at, sum, err, slot, grad);
 }
 
 /* ---- embeddings ---- */
@@ -180,22 +182,23 @@ static YK_RACY void embed(const yk_view *v, uint32_t width, const yk_batch *b, s
     WITH_WIDTH(embed_rows, width, v, b, fields, out);
 }
 
-INLINE void embed_grad_rows(uint32_t width, const yk_batch *b, size_t fields, const float *d,
-                            const uint32_t *slot, float *grad)
+INLINE void embed_grad_rows(uint32_t width, const yk_batch *b, const uint32_t *at, size_t first,
+                            size_t fields, const float *d, const uint32_t *slot, float *grad)
 {
-    for (size_t i = 0; i < b->n; i++, d += fields * width) {
+    for (size_t i = 0; i < b->n; i++) {
         const row r = row_of(b, i);
+        const float *from = d + (at ? at[i] - first : i) * fields * width;
         for (size_t e = 0; e < r.n; e++)
-            add(grad + (size_t)slot[e] * width, d + (r.field ? r.field[e] : 0) * width,
+            add(grad + (size_t)slot[e] * width, from + (r.field ? r.field[e] : 0) * width,
                 r.value ? r.value[e] : 1.0f, width);
         slot += r.n;
     }
 }
 
-static void embed_grad(uint32_t width, const yk_batch *b, size_t fields, const float *d, const uint32_t *slot,
-                       float *grad)
+static void embed_grad(uint32_t width, const yk_batch *b, const uint32_t *at, size_t first, size_t fields,
+                       const float *d, const uint32_t *slot, float *grad)
 {
-    WITH_WIDTH(embed_grad_rows, width, b, fields, d, slot, grad);
+    WITH_WIDTH(embed_grad_rows, width, b, at, first, fields, d, slot, grad);
 }
 
 const yk_factors_ops YK_ISA_NAME(yk_factors) = {interact, interact_grad, embed, embed_grad};

@@ -118,6 +118,7 @@ static yk_status use_copies(yk_workspace *w)
 typedef struct {
     yk_workspace *w;
     size_t first; /* of its keys */
+    size_t row;   /* the first one that it adds */
     int branch;
 } sums;
 
@@ -127,8 +128,8 @@ static void add_embeddings(void *context, const yk__key_share *s)
     const yk_workspace *w = to->w;
     const yk__branches *m = w->m;
     const size_t width = m->table[m->embed].width;
-    w->factors->embed_grad((uint32_t)width, &s->batch, m->fields, w->rows + s->row * m->fields * width,
-                           s->slot, w->pairs[m->embed].value + to->first * width);
+    w->factors->embed_grad((uint32_t)width, &s->batch, s->at, to->row, m->fields, w->rows, s->slot,
+                           w->pairs[m->embed].value + to->first * width);
 }
 
 static void add_interactions(void *context, const yk__key_share *s)
@@ -137,8 +138,8 @@ static void add_interactions(void *context, const yk__key_share *s)
     const yk_workspace *w = to->w;
     const int table = w->m->fm[to->branch];
     const yk__vectors *t = &w->m->table[table];
-    w->factors->interact_grad(&w->view[t->group], t->width, &s->batch, w->sum[to->branch] + s->row * t->width,
-                              w->err + s->row, s->slot, w->pairs[table].value + to->first * t->width);
+    w->factors->interact_grad(&w->view[t->group], t->width, &s->batch, s->at, w->sum[to->branch], w->err,
+                              s->slot, w->pairs[table].value + to->first * t->width);
 }
 
 static void add_linear(void *context, const yk__key_share *s)
@@ -150,7 +151,7 @@ static void add_linear(void *context, const yk__key_share *s)
     float *sum = w->pairs[w->m->ntables].value + to->first;
     for (size_t i = 0; i < s->batch.n; i++) {
         const uint64_t start = rows->start[s->batch.pick[i]], n = rows->start[s->batch.pick[i] + 1] - start;
-        const float *value = rows->value ? rows->value + start : NULL, err = w->err[s->row + i];
+        const float *value = rows->value ? rows->value + start : NULL, err = w->err[s->at ? s->at[i] : i];
         for (size_t e = 0; e < n; e++)
             sum[slot[e]] += value ? err * value[e] : err;
         slot += n;
@@ -235,7 +236,7 @@ static void finish_wave(void *context, int me, size_t first, size_t n)
     yk_workspace *w = context;
     if (first == 0)
         clear_gradients(w, me);
-    sums to = {.w = w};
+    sums to = {.w = w, .row = first};
     yk__key_parts_own(&w->parts, me, &to.first);
     yk__key_parts_each(&w->parts, me, first, first + n, add_embeddings, &to);
 }

@@ -8,11 +8,13 @@
 
 struct yk__key_part {
     _Alignas(YK_ALIGN) size_t begin, end; /* its rows */
-    /* Their entries, by owner: those of row begin + i with owner o are start[o][i] .. start[o][i + 1] - 1. A thread that is
-     * alone has no copies: start[0][i] is the number of entries before row i. */
-    yk_rows entries; /* start: [used][rows + 1] */
-    yk_merger keys;  /* that it owns */
-    uint32_t *slot;  /* [nslots] of each entry with these keys: the index in keys.key[] */
+    /* Their entries, by owner: those of owner o are start[o] .. start[o + 1] - 1. A thread that is alone has no copies:
+     * start[i] is the number of entries before row i. */
+    yk_rows entries;
+    uint32_t *row; /* [entries] in the batch */
+    size_t row_cap;
+    yk_merger keys; /* that it owns */
+    uint32_t *slot; /* [nslots] of each entry with these keys: the index in keys.key[] */
     size_t nslots, slot_cap;
     size_t first; /* keys of the owners before it */
     yk_status sorted, found;
@@ -20,15 +22,26 @@ struct yk__key_part {
 
 static const char what[] = "the keys of a batch";
 
+/* Makes `count` and `starts` longer. */
+static yk_status count_to(yk__key_parts *p, size_t n)
+{
+    if (n <= p->ncount)
+        return YK_OK;
+    if (YK_RESERVE(p->count, p->count_cap, n, what) || YK_RESERVE(p->starts, p->starts_cap, n + 1, what))
+        return YK_ESYSTEM;
+    for (; p->ncount < n; p->ncount++) {
+        p->count[p->ncount] = (uint32_t)p->ncount;
+        p->starts[p->ncount] = p->ncount;
+    }
+    p->starts[n] = n;
+    return YK_OK;
+}
+
 yk_status yk__key_parts_init(yk__key_parts *p, yk_arena *memory, int threads, size_t max_batch)
 {
     *p = (yk__key_parts){.threads = threads};
     p->part = yk_arena_alloc(memory, (size_t)threads, sizeof *p->part, what);
-    p->count = yk_arena_alloc(memory, max_batch, sizeof *p->count, what);
-    yk_status st = memory->status;
-    for (size_t i = 0; !st && i < max_batch; i++)
-        p->count[i] = (uint32_t)i;
-    return st;
+    return p->part ? count_to(p, max_batch) : YK_ESYSTEM;
 }
 
 void yk__key_parts_fini(yk__key_parts *p)
@@ -36,9 +49,12 @@ void yk__key_parts_fini(yk__key_parts *p)
     for (int i = 0; p->part && i < p->threads; i++) {
         yk__key_part *own = &p->part[i];
         yk_rows_fini(&own->entries);
+        free(own->row);
         free(own->slot);
         yk_merger_fini(&own->keys);
     }
+    free(p->count);
+    free(p->starts);
 }
 
 void yk__key_parts_begin(yk__key_parts *p, const yk_batch *batch, int used)
@@ -73,14 +89,14 @@ static yk_status reserve_values(yk__key_part *own, const yk_rows *rows, size_t e
                : YK_OK;
 }
 
-/* Counts the entries of the rows, and reserves memory for them. */
-static yk_status reserve(yk__key_part *own, const yk_rows *rows, const uint32_t *pick, int owners)
+/* Counts the entries of the rows before each of them, and prefetches them. */
+static yk_status count_entries(yk__key_part *own, const yk_rows *rows, const uint32_t *pick, int owners)
 {
     enum { LINE = 16 }; /* keys in a cache line */
     yk_rows *to = &own->entries;
     const size_t n = own->end - own->begin;
     size_t entries = 0;
-    if (YK_RESERVE(to->start, to->cap[YK_ROWS_START], (size_t)owners * (n + 1), what))
+    if (YK_RESERVE(to->start, to->cap[YK_ROWS_START], n + (size_t)owners + 2, what))
         return YK_ESYSTEM;
     for (size_t i = 0; i < n; i++) {
         to->start[i] = entries;
@@ -89,10 +105,7 @@ static yk_status reserve(yk__key_part *own, const yk_rows *rows, const uint32_t 
             __builtin_prefetch(rows->index + e);
     }
     to->start[n] = entries;
-    if (owners == 1)
-        return YK_OK;
-    yk_status st = YK_RESERVE(to->index, to->cap[YK_ROWS_INDEX], entries + 1, what);
-    return st ? st : reserve_values(own, rows, entries);
+    return YK_OK;
 }
 
 /* A stable counting sort. */
@@ -104,44 +117,36 @@ void yk__key_parts_sort(yk__key_parts *p, int me)
     yk__key_parts_rows(p, me, &own->begin, &own->end);
     const uint32_t *pick = p->batch->pick + own->begin;
     const size_t n = own->end - own->begin, owners = (size_t)p->used;
-    if ((own->sorted = reserve(own, rows, pick, p->used)) || owners == 1)
+    if ((own->sorted = count_entries(own, rows, pick, p->used)) || owners == 1)
         return;
-    uint64_t *const next =
-        to->start + n; /* [owner * (n + 1)]: its number of entries, then where its next one is */
-    for (size_t o = 0; o < owners; o++)
-        next[o * (n + 1)] = 0;
+    const size_t entries = to->start[n];
+    if ((own->sorted = YK_RESERVE(to->index, to->cap[YK_ROWS_INDEX], entries + 1, what)) ||
+        (own->sorted = YK_RESERVE(own->row, own->row_cap, entries + 1, what)) ||
+        (own->sorted = reserve_values(own, rows, entries)))
+        return;
+    uint64_t *const next = to->start + 1; /* [owner]: where its first entry is, then where its next one is */
+    memset(to->start, 0, (owners + 2) * sizeof *to->start);
     for (size_t i = 0; i < n; i++)
         for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++)
-            next[owner_of(p, rows->index[e]) * (n + 1)]++;
-    for (size_t o = 0, before = 0; o < owners; o++) {
-        const size_t entries = next[o * (n + 1)];
-        next[o * (n + 1)] = before;
-        before += entries;
-    }
-    for (size_t i = 0; i < n; i++) {
-        for (size_t o = 0; o < owners; o++)
-            to->start[o * (n + 1) + i] = next[o * (n + 1)];
+            next[owner_of(p, rows->index[e]) + 1]++;
+    for (size_t o = 0; o < owners; o++)
+        next[o + 1] += next[o];
+    for (size_t i = 0; i < n; i++)
         for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++) {
-            const uint64_t at = next[owner_of(p, rows->index[e]) * (n + 1)]++;
+            const uint64_t at = next[owner_of(p, rows->index[e])]++;
             to->index[at] = rows->index[e];
+            own->row[at] = (uint32_t)(own->begin + i);
             if (rows->value)
                 to->value[at] = rows->value[e];
             if (rows->field)
                 to->field[at] = rows->field[e];
         }
-    }
 }
 
-/* Where the entries of an owner begin, for each row of a part; last: where they end. */
-static const uint64_t *start_of(const yk__key_part *part, int owner)
+static size_t entries_of(const yk__key_parts *p, const yk__key_part *part, int owner)
 {
-    return part->entries.start + (size_t)owner * (part->end - part->begin + 1);
-}
-
-static size_t entries_of(const yk__key_part *part, int owner)
-{
-    const uint64_t *start = start_of(part, owner);
-    return (size_t)(start[part->end - part->begin] - start[0]);
+    const uint64_t *start = part->entries.start;
+    return p->used == 1 ? start[part->end - part->begin] : start[owner + 1] - start[owner];
 }
 
 static yk_status find(const yk__key_parts *p, int me)
@@ -151,7 +156,7 @@ static yk_status find(const yk__key_parts *p, int me)
     for (int i = 0; i < p->used; i++) {
         if (p->part[i].sorted)
             return p->part[i].sorted;
-        own->nslots += entries_of(&p->part[i], me);
+        own->nslots += entries_of(p, &p->part[i], me);
     }
     if (yk_merger_reserve(&own->keys, own->nslots + 1) ||
         YK_RESERVE(own->slot, own->slot_cap, own->nslots + 1, what))
@@ -159,8 +164,9 @@ static yk_status find(const yk__key_parts *p, int me)
     uint32_t *slot = own->slot;
     for (int i = 0; p->used > 1 && i < p->used; i++) {
         const yk__key_part *part = &p->part[i];
-        yk_merger_slots(&own->keys, part->entries.index + start_of(part, me)[0], entries_of(part, me), slot);
-        slot += entries_of(part, me);
+        yk_merger_slots(&own->keys, part->entries.index + part->entries.start[me], entries_of(p, part, me),
+                        slot);
+        slot += entries_of(p, part, me);
     }
     const yk_batch *b = p->batch;
     for (size_t i = 0; p->used == 1 && i < b->n; i++)
@@ -188,7 +194,7 @@ yk_status yk__key_parts_number(yk__key_parts *p)
         most = part->nslots > most ? part->nslots : most;
     }
     p->uneven |= most * (size_t)p->used > 2 * entries;
-    return YK_OK;
+    return p->used > 1 ? count_to(p, most) : YK_OK;
 }
 
 const yk_merger *yk__key_parts_own(const yk__key_parts *p, int me, size_t *first_out)
@@ -197,15 +203,28 @@ const yk_merger *yk__key_parts_own(const yk__key_parts *p, int me, size_t *first
     return &p->part[me].keys;
 }
 
-/* The sorted entries of one owner, from an array of their keys; `rows`: those of the batch. */
-static yk_rows rows_of(const yk__key_part *part, const yk_rows *rows, const uint64_t *start, uint32_t *index)
+/* Rows with the entries of a part from `first` on, from an array of their keys; `rows`: those of the batch. */
+static yk_rows rows_of(const yk__key_part *part, const yk_rows *rows, const uint64_t *start, uint32_t *index,
+                       size_t first)
 {
     return (yk_rows){.kind = YK_ROWS_SPARSE,
-                     .n = part->end - part->begin,
                      .start = (uint64_t *)start,
-                     .index = index,
-                     .value = rows->value ? part->entries.value : NULL,
-                     .field = rows->field ? part->entries.field : NULL};
+                     .index = index + first,
+                     .value = rows->value ? part->entries.value + first : NULL,
+                     .field = rows->field ? part->entries.field + first : NULL};
+}
+
+/* Of sorted numbers from .. to - 1: the first one that is at least `least`, or `to`. */
+static size_t find_row(const uint32_t *row, size_t from, size_t to, size_t least)
+{
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (row[middle] < least)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return to;
 }
 
 void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end,
@@ -213,21 +232,25 @@ void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end
 {
     const yk_batch *b = p->batch;
     const uint32_t *slot = p->part[me].slot;
+    if (p->used == 1) {
+        yk__key_share s = {.batch = yk_batch_part(b, begin, end - begin),
+                           .slot = slot + p->part[0].entries.start[begin]};
+        add(context, &s);
+        return;
+    }
     for (int i = 0; i < p->used; i++) {
         const yk__key_part *part = &p->part[i];
-        const uint64_t *start = start_of(part, me);
-        const size_t from = begin > part->begin ? begin : part->begin, to = end < part->end ? end : part->end;
-        const yk_rows sorted = rows_of(part, b->rows, start, part->entries.index);
-        if (from < to) {
-            const size_t row = from - part->begin;
-            yk__key_share s = {.batch = *b, .row = from - begin, .slot = slot + (start[row] - start[0])};
-            if (p->used > 1)
-                s.batch.rows = &sorted;
-            s.batch.pick = p->used > 1 ? p->count + row : b->pick + from;
-            s.batch.n = to - from;
+        const size_t first = part->entries.start[me], all = entries_of(p, part, me),
+                     from = find_row(part->row, first, first + all, begin),
+                     to = find_row(part->row, from, first + all, end);
+        const yk_rows sorted = rows_of(part, b->rows, p->starts, part->entries.index, from);
+        yk__key_share s = {.batch = *b, .at = part->row + from, .slot = slot + (from - first)};
+        s.batch.rows = &sorted;
+        s.batch.pick = p->count;
+        s.batch.n = to - from;
+        if (from < to)
             add(context, &s);
-        }
-        slot += entries_of(part, me);
+        slot += all;
     }
 }
 
@@ -247,7 +270,8 @@ yk_status yk__key_parts_renumber(yk__key_parts *p)
         if (rows->field)
             memcpy(to->field + at, rows->field + from, count * sizeof *to->field);
     }
-    p->rows = rows_of(own, rows, to->start, own->slot);
+    p->rows = rows_of(own, rows, to->start, own->slot, 0);
+    p->rows.n = n;
     p->rows.dim = p->n;
     p->renumbered = (yk_batch){.rows = &p->rows, .pick = p->count, .n = n};
     p->batch = &p->renumbered;

@@ -6,7 +6,7 @@
  *     keys of owner 0, 1, ...     find: the keys of each owner, in the order in which they first occur
  *     keys of the batch           those of owner 0, then those of owner 1, ...
  *
- * The sorted entries of an owner are sparse rows again, with fewer entries. Kernels for whole batches add them.
+ * The sorted entries of an owner are sparse rows again, with one entry each. Kernels for whole batches add them.
  *
  * Example:
  *     yk__key_parts_begin(&parts, &batch, threads);
@@ -38,17 +38,20 @@ typedef struct {
     int threads, used;  /* used: of these, for the current batch */
     bool uneven;        /* in an earlier batch, one thread had twice its share of the entries */
     yk__key_part *part; /* [threads] */
-    uint32_t *count;    /* [max_batch] 0, 1, 2 ... */
+    uint32_t *count;    /* [ncount] 0, 1, 2 ... */
+    uint64_t *starts;   /* the same: of rows with one entry each */
+    size_t ncount, count_cap, starts_cap;
     const yk_batch *batch;
     size_t n;     /* keys of the batch */
     yk_rows rows; /* renumber() */
     yk_batch renumbered;
 } yk__key_parts;
 
-/* Some rows of the batch, with the entries of one owner. */
+/* The entries of one owner in some rows of the batch: each is a row of its own, unless all rows have one owner. */
 typedef struct {
     yk_batch batch;
-    size_t row;           /* number of the first row, counted from the first of all that are added */
+    const uint32_t
+        *at; /* [batch.n] the row of each entry, in the batch of all threads; NULL: row i is row begin + i */
     const uint32_t *slot; /* [entries] the number of its key among those of the owner */
 } yk__key_share;
 
