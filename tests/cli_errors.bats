@@ -49,6 +49,11 @@ train() { # SPEC OPTION...
         expect 1 "loss is nan before the first update, so the initial parameters are too large: use a smaller --init"
         if grep 'learning rate .* is too large' err; then false; fi
     done
+    for init in normal:1e-30 normal:1e-38 uniform:1e-45; do # small ones do not overflow, either
+        try train --model 'dense 8, relu, dense 10' --data 'synth:digits?examples=200' --init $init --out none \
+            --optimizer adam --workers 2 --mode async
+        expect 0
+    done
 }
 
 @test "warnings: a learning rate that raises the loss, a model that is no better than guessing" {

@@ -126,6 +126,30 @@ static void every_model_and_kind_of_rows(void **state)
     check("conv 4 3x3, relu, dense 3", YK_ROWS_U8, 9);
 }
 
+/* The square of a mean input may be 0 or subnormal, and its reciprocal infinite: the gradient stays finite. */
+static void tiny_inputs(void **state)
+{
+    (void)state;
+    static examples e;
+    static const float scales[] = {1e-10f, 1e-18f, 1e-20f, 1e-21f, 1e-22f, 1e-30f, 1e-45f};
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
+        make_examples(&e, YK_ROWS_F32);
+        for (size_t i = 0; i < (size_t)ROWS * DIM; i++)
+            e.rows.f32[i] *= scales[k];
+        yk_model *m;
+        yk_workspace *w;
+        make_model("logreg", YK_ROWS_F32, &m, &w);
+        float params[DIM + 1] = {0}, g[DIM + 1];
+        gradient(m, w, params, N, &e.batch, g);
+        for (size_t i = 0; i < m->nparams; i++)
+            if (!isfinite(g[i]))
+                fail_msg("inputs of about %g: gradient %zu is %g", (double)scales[k], i, (double)g[i]);
+        yk_workspace_free(m, w);
+        yk_model_free(m);
+        yk_rows_fini(&e.rows);
+    }
+}
+
 /* Training loss after descent with gradients that are N - 1 steps old. */
 static double descend(const char *name, yk_rows_kind kind, int in_flight)
 {
@@ -181,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_and_kind_of_rows),
+        cmocka_unit_test(tiny_inputs),
         cmocka_unit_test(stale_descent_converges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,7 +186,8 @@ static void wrong_options_are_errors(void **state)
                                         "channel:nan/1",
                                         "channel:1/2;3/4",
                                         "channel:,1/2",
-                                        "channel:1/inf"};
+                                        "channel:1/inf",
+                                        "channel:1/1e-45"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         assert_error(yk_net_options_standardize(&o, kinds[i]), YK_EUSAGE, "--standardize");
     assert_error(yk_net_options_standardize(

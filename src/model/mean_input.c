@@ -28,13 +28,13 @@ void yk__mean_input_add_rows(yk__mean_input *m, const yk_batch *b)
     }
 }
 
-/* (1 - 1 / (2 n - 1)) / |(the mean, repeated `taps` times)|^2 */
+/* (1 - 1 / (2 n - 1)) / |(the mean, repeated `taps` times)|^2; 0 if that could overflow: a mean that is almost 0 needs no damping */
 static float factor(const yk__mean_input *m, size_t taps, int n)
 {
     float square = 0.0f;
     for (size_t i = 0; i < m->inputs; i++)
         square += m->mean[i] * m->mean[i];
-    return square > 0.0f ? (1.0f - 1.0f / (float)(2 * n - 1)) / (square * (float)taps) : 0.0f;
+    return square > 1e-37f ? (1.0f - 1.0f / (float)(2 * n - 1)) / (square * (float)taps) : 0.0f;
 }
 
 /* The sum over i of mean[i] * (the sum of the `taps` floats of i). */

@@ -44,8 +44,8 @@ static yk_status parse_channels(yk_net_options *o, const char *text)
             return yk_fail(YK_EUSAGE, "--standardize channel: at most %d channels", YK_MAX_CHANNELS);
         const char *slash = yk_decimal(p, &mean),
                    *end = slash && *slash == '/' ? yk_decimal(slash + 1, &deviation) : NULL;
-        if (!end || (*end && *end != ',') || !isfinite((float)mean) || !isfinite((float)deviation) ||
-            !((float)deviation > 0.0f))
+        if (!end || (*end && *end != ',') || !isfinite((float)mean) || !isnormal((float)deviation) ||
+            deviation < 0.0)
             return yk_fail(YK_EUSAGE,
                            "--standardize channel:%s: expected MEAN/DEVIATION for each channel, as in "
                            "channel:0.49/0.23,0.46/0.22,0.41/0.23",

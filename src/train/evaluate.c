@@ -51,7 +51,7 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
     if (step == t->result->resumed_from && (t->plan->lockstep || t->plan->workers == 1 || t->config->init))
         return yk_fail(YK_EDIVERGED,
                        "%s is %g before the first update, so the initial parameters are too large: use a "
-                       "smaller --init or --init-bias, or another --warm-start",
+                       "smaller --init, --init-bias, another --warm-start or larger --standardize deviations",
                        what, value);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g (default %g) is too large "
