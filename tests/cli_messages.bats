@@ -183,6 +183,22 @@ END
     [ "$(wc -l <out)" -eq 1 ]
 }
 
+@test "the progress line fits the narrowest terminals; evaluations keep the loss" {
+    command -v script >/dev/null || skip "no script"
+    for columns in 1 6 20; do
+        script -qec "stty cols $columns; timeout -s INT 2 '$YOKE' train --model logreg --data 'synth:ctr?features=50&examples=100000' \
+            --epochs 1000000 --eval-every 1000000 --out none" typescript >/dev/null </dev/null || true
+        python3 - "$columns" <<'END'
+import re, sys
+text = open("typescript", newline="", errors="replace").read()
+shown = re.findall("\r\x1b\\[K([^\r\n]+)(?=\r\x1b)", text)
+assert (len(shown) > 0) == (sys.argv[1] != "1"), shown
+assert all(len(line) < int(sys.argv[1]) for line in shown), shown
+assert re.search(r"step \d+.* test loss 0\.\d+", text), text
+END
+    done
+}
+
 @test "the progress line names the bottleneck as such" {
     command -v script >/dev/null || skip "no script"
     script -qec "stty cols 200; '$YOKE' train --model softmax --data 'synth:digits?examples=10000&test=1000' --epochs 25 \

@@ -28,10 +28,10 @@ static int width(void)
 {
     struct winsize size = {0};
     const int prefix = rank < 0 ? 0 : rank < 10 ? 4 : 8; /* "[0] " */
-    const int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20
+    const int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0
                             ? size.ws_col
                             : (int)yk_env_number("YK_PROGRESS", isatty(STDERR_FILENO) ? 80 : 0);
-    return columns > 20 ? columns - 1 - prefix : 0;
+    return columns > 1 + prefix ? columns - 1 - prefix : 0;
 }
 
 static void clear_line(void)

@@ -365,7 +365,7 @@ static void evaluation_text(const yk_evaluation *e, int drop, yk_text *out)
         yk_text_print(out, ", AUC %.4f", m->test_auc);
 }
 
-/* Leaves something out if the window is narrow. */
+/* Leaves something out if the window is narrow. A window that is too narrow for the rest wraps it. */
 static void print_evaluation(const yk_evaluation *e)
 {
     yk_text line = {0};
@@ -375,7 +375,7 @@ static void print_evaluation(const yk_evaluation *e)
         evaluation_text(e, drop, &line);
     }
     if (line.s)
-        yk_note("%.*s", max, line.s);
+        yk_note("%.*s", max < 30 ? -1 : max, line.s);
     yk_text_fini(&line);
 }
 
