@@ -271,7 +271,6 @@ yk_status yk__tabular_match(yk_tabular *t)
             t->column[i] = NULL;
     }
     if (yk_spec_text(&t->base.parsed, "fit"))
-        yk_note("%s: fit is not needed: the model has the means and values of its training data",
-                t->base.spec);
+        yk_note("%s: fit has no effect: means and values are those of the model", t->base.spec);
     return YK_OK;
 }
