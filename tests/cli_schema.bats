@@ -346,6 +346,12 @@ END
     expect 2 "--threshold is for models with two classes and one output"
     try predict --checkpoint many --data synth:digits --id a
     expect 2 "synth data has no columns that could be added to predictions: a"
+    for spec in libsvm:missing cache:missing images:missing; do # before the missing file
+        try predict --checkpoint many --data "$spec" --id a
+        expect 2 "${spec%:*} data has no columns that could be added to predictions: a"
+    done
+    try predict --checkpoint many --data csv:missing --id a
+    expect 3 "missing: no such file"
 }
 
 @test "data of another format" {

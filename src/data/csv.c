@@ -568,6 +568,7 @@ const yk_source_ops yk__csv_source = {
     .name = "csv",
     .options = "header delimiter multiline split-by " YK_TABULAR_KEYS,
     .record = "line",
+    .has_texts = true,
     .source_size = sizeof(csv),
     .reader_size = sizeof(csv_reader),
     .open = csv_open,

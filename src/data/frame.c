@@ -359,6 +359,7 @@ static const yk_source_ops frame_ops = {
     .options = "split-by " YK_FRAME_KEYS,
     .record = "row",
     .by_number = true,
+    .has_texts = true,
     .source_size = sizeof(frame_source),
     .reader_size = sizeof(frame_reader),
     .open = frame_open,

@@ -194,6 +194,7 @@ const yk_source_ops yk__parquet_source = {
     .options = "split-by " YK_TABULAR_KEYS,
     .record = "row",
     .by_number = true,
+    .has_texts = true,
     .source_size = sizeof(parquet_source),
     .reader_size = sizeof(parquet_reader),
     .open = parquet_open,

@@ -207,13 +207,11 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     if (s->part.on && s->ops->two_sets)
         s->split = YK_SPLIT_TRAIN;
     s->kept = yk_spec_kept(&s->parsed, s->ops->kept, &s->arena);
-    if (!st)
-        st = s->arena.status;
-    if (!st)
-        st = s->ops->open(s);
-    if (!st && o->carry && !o->inspects && (!s->ncarry || ops->has_paths))
+    if (!st && o->carry && !o->inspects && !ops->has_texts)
         st = yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s", s->spec,
                      ops->name, o->carry);
+    if (!st && !(st = s->arena.status))
+        st = s->ops->open(s);
     if (!st && s->schema)
         s->class_names = &s->schema->classes;
     if (!st && s->part.on) {

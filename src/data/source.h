@@ -96,6 +96,7 @@ typedef struct {
     bool two_sets;                   /* may have a test set of its own */
     bool by_number;                  /* records are identified by their numbers: offsets are those of pages */
     bool has_paths;                  /* the only text that readers carry is the file of an example */
+    bool has_texts;                  /* readers can carry texts: yk_source_options.carry */
     size_t source_size, reader_size; /* * bytes; 0: those of yk_source and yk_reader, or of yk_text_reader */
     bool (*has_directory)(const char *path); /* * the directory has files of this format */
     yk_status (*open)(yk_source *s);

@@ -491,6 +491,7 @@ const yk_source_ops yk__vw_source = {
     .options = "base bits features fields namespaces weights",
     .kept = "base namespaces weights",
     .record = "line",
+    .has_texts = true,
     .source_size = sizeof(vw),
     .reader_size = sizeof(vw_reader),
     .open = vw_open,
