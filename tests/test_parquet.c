@@ -455,6 +455,14 @@ static void test_several_files(void **state)
                      YK_OK);
     yk_rows_fini(&rows);
 
+    get_file(CORPUS "v1-plain", bytes, sizeof bytes); /* not the column `sma` */
+    for (size_t i = n / 2; i + 5 < n; i++)
+        if (!memcmp(bytes + i, "small", 5))
+            bytes[i + 3] = 0;
+    put(swapped, bytes, n);
+    assert_int_equal(read_rows("parquet", swapped, "label=flag", 0, &rows, &bad), YK_EDATA);
+    assert_message("the name of the column 'sma' contains a null character");
+
     get_file(CORPUS "v1-plain", bytes, sizeof bytes); /* `small` is BOOLEAN */
     for (size_t i = n / 2; i + 5 < n; i++)
         if (!memcmp(bytes + i, "small", 5) && bytes[i - 5] == 2)

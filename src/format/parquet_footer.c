@@ -253,6 +253,8 @@ static yk_status take_footer(void *context, const yk__thrift_value *v)
     if (v->kind == YK__THRIFT_BEGIN || v->kind == YK__THRIFT_END)
         return take_structure(f, v->path, v->kind == YK__THRIFT_BEGIN);
     if (v->kind == YK__THRIFT_TEXT && v->path == 0x0204) {
+        if (memchr(v->text, 0, v->n))
+            return yk_fail(YK_EDATA, "the name of the column '%s' contains a null character", v->text);
         e->name = v->text;
         e->name_length = v->n;
     } else if (v->kind == YK__THRIFT_TEXT && ((v->path == 0x040101 && v->n) || v->path == 0x040109)) {
