@@ -339,7 +339,7 @@ class _Estimator(BaseEstimator):
             raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
         if self.lr_schedule in ("cosine", "one-cycle", "plateau"):
             raise ValueError(f"partial_fit does not support lr_schedule={self.lr_schedule!r}: use 'constant', 'step' or 'inverse'")
-        same = self.optimizer == getattr(self, "_optimizer", None)
+        same = self.optimizer == getattr(self, "_optimizer", self.optimizer)
         return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=1 if same else 2)
 
     def _as_trained(self, X):

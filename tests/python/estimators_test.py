@@ -308,6 +308,19 @@ def test_partial_fit_keeps_the_state_of_the_optimizer():
     parts.set_params(optimizer="sgd").partial_fit(X, y)  # likewise
 
 
+def test_partial_fit_may_end_during_the_warm_up():
+    X, y = blobs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator = yoke.LogisticRegression(warm_up=10, batch=8, lr=0.01)
+        for rows in np.array_split(np.arange(400), 20):
+            estimator.partial_fit(X[rows], y[rows], classes=[0, 1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yoke.LogisticRegression(warm_up=1000, epochs=1).fit(X, y)
+    assert "steps of the warm-up" in str(caught[0].message)
+
+
 def test_partial_fit_keeps_the_standardization():
     X, y = blobs()
     network = yoke.Network("dense 8, relu", standardize="channel").fit(X, y)
