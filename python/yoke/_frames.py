@@ -65,6 +65,11 @@ def _are_equal(a, b):
 
 def stream_of(x):
     """The address of an ArrowArrayStream, and an object that must live as long as it is used."""
+    names = x.columns if is_pandas(x) else getattr(getattr(x, "schema", None), "names", ())
+    for name in names() if callable(names) else names:
+        if "\0" in str(name):  # pyarrow would cut it, and polars end the process
+            from ._native import UsageError
+            raise UsageError(f"the name of the column {name!r} contains a null character: rename it")
     if is_pandas(x):
         try:
             import pyarrow
@@ -210,5 +215,5 @@ class NumpyStream:
         if types <= {str, bytes}:
             return self._categories(name, codes, self._texts("", values), valid)
         from ._native import UsageError
-        raise UsageError(f"frame: the column {name!r} has values of different types ({', '.join(sorted(t.__name__ for t in types))}): "
+        raise UsageError(f"the column {name!r} has values of different types ({', '.join(sorted(t.__name__ for t in types))}): "
                          "convert it to numbers or strings, or leave it out")

@@ -377,6 +377,13 @@ def _as_floats(name, given, rows):
     return array
 
 
+def c_text(text):
+    """For a structure of C, which would ignore what follows a null character."""
+    if "\0" in text:
+        raise UsageError(f"{text!r} contains a null character")
+    return text.encode()
+
+
 def table_options(given):
     """The options of a table, {"scale": "log", "categorical": ["a", "b"]}, as in a spec."""
     for name, value in given.items():
@@ -440,10 +447,10 @@ class Data:
             stream, self.kept = _frames.stream_of(x)
         except (TypeError, ValueError, NotImplementedError) as error:  # of pyarrow
             raise UsageError(f"frame: {error}") from error
-        names = (c_char_p * len(class_names))(*(name.encode() for name in class_names)) if class_names else None
+        names = (c_char_p * len(class_names))(*map(c_text, class_names)) if class_names else None
         self.handle = create("data_from_arrow", byref(CArrow(
-            ctypes.sizeof(CArrow), stream, table_options(table).encode(), _address(self.labels), self.rows or 0,
-            None if label is None else str(label).encode(), names and ctypes.addressof(names), classes, self.rows is None,
+            ctypes.sizeof(CArrow), stream, c_text(table_options(table)), _address(self.labels), self.rows or 0,
+            None if label is None else c_text(str(label)), names and ctypes.addressof(names), classes, self.rows is None,
             _address(self.weights), _address(self.targets))))
         self.columns, kind = [], c_char_p()
         while (name := lib.yoke_data_column(self.handle, len(self.columns), byref(kind))) is not None:

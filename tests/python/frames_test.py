@@ -316,6 +316,20 @@ def test_labels():
     raises("inconsistent numbers of samples", lambda: want.fit(X, y[:10]))
 
 
+def test_null_characters_in_names():
+    X, y = visits(rows=100)[["price", "city"]], np.arange(100) % 2
+    named = X.rename(columns={"price": "a\0b"}).assign(y=y)
+    for frame in (named, pl.from_pandas(named), pa.Table.from_pandas(named), pa.Table.from_pandas(named).to_reader()):
+        raises("frame: the name of the column 'a\\x00b' contains a null character", lambda: yoke.LogisticRegression().fit(frame, "y"))
+    hidden, sys.modules["pyarrow"] = sys.modules["pyarrow"], None
+    try:
+        raises("'a\\x00b' contains a null character", lambda: yoke.LogisticRegression().fit(named, "y"))
+    finally:
+        sys.modules["pyarrow"] = hidden
+    raises("'y\\x00z' contains a null character", lambda: yoke.LogisticRegression().fit(X, pd.Series(y, name="y\0z")))
+    raises("'a\\x00b' contains a null character", lambda: yoke.LogisticRegression().fit(X, np.array(["a\0b", "a\0c"])[y]))
+
+
 def test_other_estimators():
     from sklearn.model_selection import GridSearchCV
     frame = visits()
