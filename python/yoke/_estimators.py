@@ -256,6 +256,7 @@ class _Estimator(BaseEstimator):
             return _native.Data(X, **given)
         if _frames.rows_of(X) is None:
             raise _native.UsageError("the label of a stream must be one of its columns: pass the name of the column as y")
+        _native.check_present(values)
         values = column_or_1d(values, warn=True)
         check_consistent_length(X, values)
         return _native.Data(X, self._labels_of(values, first), label=name, **self._label_kind(names=True), **given)
@@ -314,6 +315,7 @@ class _Estimator(BaseEstimator):
                 epochs = 1 if data.rows is None else self._default_epochs(max(1, data.rows))
             return self._train_on(data, epochs, start, keep_state)
         X, y, sample_weight = _split_off(X, y, sample_weight)
+        _native.check_present(y)
         X, y = self._check(X, y=y, reset=first)
         labels = self._labels_of(y, first)
         if epochs is None:

@@ -1,6 +1,7 @@
 """libyoke through ctypes: include/yoke.h documents the functions and structures. ctypes releases the GIL during each call."""
 import ctypes
 import json
+import numbers
 import os
 import sys
 import warnings
@@ -354,12 +355,37 @@ def _check_columns(x):
                     "column numbers of any size")
 
 
-def _as_labels(labels):
+def _is_missing(label):
+    """None, NaN, NaT or pandas.NA, which is equal to nothing, not even to itself."""
+    equal = label == label
+    return label is None or not isinstance(equal, (bool, np.bool_)) or not equal
+
+
+def check_present(labels):
+    """Raises DataError if one of the labels is missing. NumPy and scikit-learn would compare it with the others."""
     given = np.asarray(labels)
-    if given.dtype != np.int32 and (given.dtype.kind not in "biuf" or not np.array_equal(given, given.astype(np.int32))):
-        raise UsageError(f"the labels must be class numbers 0, 1, 2, ..., not {given.dtype}"
-                         + (f": {given.ravel()[:1].tolist()[0]!r}" if given.size else "")
-                         + '; for regression, use loss="squared"' * (given.dtype.kind == "f") + "; the estimators accept other labels")
+    if given.ndim and given.size and given.dtype.kind in "Of":
+        missing = [_is_missing(label) for label in given.reshape(len(given), -1)[:, 0]] if given.dtype.kind == "O" else np.isnan(given)
+        if np.any(missing):
+            raise DataError(f"row {np.argwhere(missing)[0][0]}: the label is missing: leave out the rows that have no label")
+
+
+def _is_class_number(label):
+    return isinstance(label, numbers.Real) and -2**31 <= label < 2**31 and label == int(label)
+
+
+def _as_labels(labels):
+    given = np.atleast_1d(np.asarray(labels))
+    if given.dtype.kind in "biuf":
+        with np.errstate(invalid="ignore"):  # NaN
+            wrong = given.astype(np.int32, copy=False) != given
+    else:
+        wrong = np.reshape([not _is_class_number(label) for label in given.ravel()], given.shape).astype(bool)
+    if wrong.any():
+        check_present(given)
+        raise UsageError(f"the labels must be class numbers 0, 1, 2, ..., not {given.dtype}: row {np.argwhere(wrong)[0][0]} has "
+                         f"{given[wrong].tolist()[0]!r}" + '; for regression, use loss="squared"' * (given.dtype.kind == "f")
+                         + "; the estimators accept other labels")
     return np.ascontiguousarray(given, np.int32)
 
 

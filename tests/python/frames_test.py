@@ -316,6 +316,25 @@ def test_labels():
     raises("inconsistent numbers of samples", lambda: want.fit(X, y[:10]))
 
 
+def test_missing_labels():
+    X = visits(rows=100)[["price", "city"]]
+    names, numbers = np.resize(np.array(["no", "yes"], object), 100), np.resize(np.array([0, 1], object), 100)
+    for good in names, numbers:
+        for missing in None, np.nan, pd.NA, pd.NaT:
+            bad = good.copy()
+            bad[[5, 8]] = missing
+            estimators = (yoke.LogisticRegression(epochs=1), yoke.SoftmaxRegression(epochs=1)) + (yoke.LinearRegression(),) * (good is numbers)
+            for y in bad, bad.tolist(), pd.Series(bad), pd.DataFrame({"y": bad}):
+                y = bad if missing is not None and isinstance(y, list) else y  # NumPy makes a text of NaN in a list of texts
+                for estimator in estimators:
+                    for data in X, X[["price"]].to_numpy():
+                        raises("row 5: the label is missing: leave out the rows", lambda: estimator.fit(data, y), yoke.DataError)
+                raises("row 5: the label is missing", lambda: yoke.LogisticRegression().partial_fit(X, y, classes=list(good[:2])))
+            raises("row 5: the label is missing", lambda: estimators[0].fit(X.assign(y=bad), "y"))
+            raises("row 5: ", lambda: yoke.train("logreg", (X[["price"]].to_numpy(), bad), out="none"))
+    raises("not object: row 0 has 'no'", lambda: yoke.train("logreg", (X, names), out="none"))
+
+
 def test_null_characters_in_names():
     X, y = visits(rows=100)[["price", "city"]], np.arange(100) % 2
     named = X.rename(columns={"price": "a\0b"}).assign(y=y)

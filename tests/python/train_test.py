@@ -100,7 +100,11 @@ def test_exceptions_name_python_parameters():
     raises(yoke.DataError, "/nowhere: no such file", "softmax", "libsvm:/nowhere", out="none")
     rows = np.zeros((4, 2), np.float32)
     raises(yoke.UsageError, "data and test must be a spec, a frame or a pair (X, y), not ndarray", "softmax", rows, out="none")
-    raises(yoke.UsageError, "class numbers 0, 1, 2, ..., not float64", "softmax", (rows, [0.5, 1, 0, 1]), out="none")
+    raises(yoke.UsageError, "class numbers 0, 1, 2, ..., not float64: row 2 has 0.5", "softmax", (rows, [0, 1, 0.5, 1]), out="none")
+    for label, words in ((2**40, f"not int64: row 3 has {2**40}"), ("a", "row 0 has '0'"), (None, "row 3: the label is missing"),
+                         (np.nan, "row 3: the label is missing")):
+        raises(ValueError, words, "softmax", (rows, [0, 1, 0, label]), out="none")
+    raises(yoke.UsageError, "not object: row 3 has 'a'", "softmax", (rows, np.array([0, 1, 0, "a"], object)), out="none")
     raises(yoke.UsageError, "the estimators accept other labels", "softmax", (rows, ["a", "b", "a", "b"]), out="none")
     error = raises(yoke.TrainingError, "use a smaller lr", "softmax", DIGITS, lr=1e38, out="none")
     assert error.summary["state"] == "failed" and error.summary["error"] == str(error)
