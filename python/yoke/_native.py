@@ -612,6 +612,25 @@ class Model:
         names += [f"{c['name']}={value}" for c in columns if c["role"] == "categorical" for value in c.get("values", ())]
         return names or None
 
+    def _class_numbers(self, labels):
+        """The class numbers of labels that are names of classes, as in fit(); other labels are returned unchanged."""
+        names = (self.schema or {}).get("classes")
+        if labels is None or self.regression or not isinstance(names, list):
+            return labels
+        given, as_name = np.ravel(labels), str
+        if given.dtype.kind in "biuf":
+            try:
+                names, as_name = [float(name) for name in names], float
+            except ValueError:  # the labels are class numbers
+                return labels
+        known = {name: number for number, name in enumerate(names)}
+        numbers = [known.get(as_name(label)) for label in given.tolist()]
+        if None in numbers:
+            row = numbers.index(None)
+            check_present(given)
+            raise UsageError(f"row {row}: the label {given.tolist()[row]!r} is not a class of the model: " + ", ".join(map(str, names[:10])))
+        return np.asarray(numbers, np.int32)
+
     def _frame(self, x, labels=None, weights=None):
         """A frame as Data; None: x is not a frame, or the model was not trained on a table."""
         if not _frames.is_frame(x):
@@ -623,7 +642,7 @@ class Model:
             name, labels = labels, None
             if known.get(name) != "label" and (labels := _frames.column(x, name)) is None:
                 raise UsageError(f"the frame has no column {name!r} for the labels")
-        data = Data(x, labels, weights=weights, numbers=labels is not None and self.regression)
+        data = Data(x, self._class_numbers(labels), weights=weights, numbers=labels is not None and self.regression)
         extra = [name for name, _ in data.columns if name not in known]
         if extra:
             warn(f"frame: {len(extra)} column{' is' if len(extra) == 1 else 's are'} not in the model, and ignored: "
@@ -684,7 +703,8 @@ class Model:
     def evaluate(self, x, labels=None, sample_weight=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y), evaluate((X, y)) or
         evaluate((X, y, sample_weight)), or on a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. The
-        labels of a frame may be the name of a column; they are not needed if it has the column that was the label in training."""
+        labels of a frame may be the name of a column; they are not needed if it has the column that was the label in training. Labels
+        are class numbers, or the labels of fit() if the model was trained on a frame."""
         if labels is None and isinstance(x, (tuple, list)) and len(x) in (2, 3):
             x, labels, *weights = x
             sample_weight = weights[0] if weights else sample_weight
@@ -696,6 +716,7 @@ class Model:
                     raise UsageError("evaluate() needs the labels: pass the class numbers of the rows, evaluate(X, y)")
                 if not _is_csr(x):
                     self._check_scale(x)
+                labels = self._class_numbers(labels)
             data = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed,
                         weights=sample_weight, numbers=labels is not None and self.regression)
         call_and_warn("evaluate_metrics", self._handle, data.handle, byref(text), None)

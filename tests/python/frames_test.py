@@ -312,6 +312,16 @@ def test_labels():
     assert yoke.LogisticRegression(epochs=1, lr=0.01, table=table).fit(unknown, y, sample_weight=2).n_features_in_ == 7
     three = yoke.SoftmaxRegression(epochs=3, lr=0.01).fit(X, np.digitize(X.price, [-0.5, 0.5]) * 5)
     assert list(three.classes_) == [0, 5, 10] and three.score(X, np.digitize(X.price, [-0.5, 0.5]) * 5) > 0.7
+    names = np.array(["low", "middle", "high"])[np.digitize(X.price, [-0.5, 0.5])]
+    one_and_two = np.where(y, 2.0, 1.0)
+    for kind, labels in ((yoke.LogisticRegression, np.where(y, "yes", "no")), (yoke.SoftmaxRegression, names),
+                         (yoke.SoftmaxRegression, np.digitize(X.price, [-0.5, 0.5]) * 5), (yoke.LogisticRegression, one_and_two)):
+        estimator = kind(epochs=1, lr=0.01).fit(X, labels)
+        for given in (labels, labels.tolist(), labels.astype(object), pd.Series(labels), pl.Series(labels)):
+            assert abs(estimator.model_.evaluate(X, given)["accuracy"] - estimator.score(X, labels)) < 1e-6
+    assert estimator.model_.evaluate(X, one_and_two.astype(int)) == estimator.model_.evaluate(X, one_and_two)
+    raises("row 3: the label 7 is not a class of the model: 1.0, 2.0", lambda: estimator.model_.evaluate(X, [1, 2, 1, 7] + [1] * (ROWS - 4)))
+    assert want.model_.evaluate(X, y) == want.model_.evaluate(X, y.astype(bool)) == want.model_.evaluate(frame)
     raises("no column 'click'", lambda: want.fit(frame, "click"))
     raises("inconsistent numbers of samples", lambda: want.fit(X, y[:10]))
 
@@ -319,6 +329,7 @@ def test_labels():
 def test_missing_labels():
     X = visits(rows=100)[["price", "city"]]
     names, numbers = np.resize(np.array(["no", "yes"], object), 100), np.resize(np.array([0, 1], object), 100)
+    model = yoke.LogisticRegression(epochs=1).fit(X, names).model_
     for good in names, numbers:
         for missing in None, np.nan, pd.NA, pd.NaT:
             bad = good.copy()
@@ -331,6 +342,7 @@ def test_missing_labels():
                         raises("row 5: the label is missing: leave out the rows", lambda: estimator.fit(data, y), yoke.DataError)
                 raises("row 5: the label is missing", lambda: yoke.LogisticRegression().partial_fit(X, y, classes=list(good[:2])))
             raises("row 5: the label is missing", lambda: estimators[0].fit(X.assign(y=bad), "y"))
+            raises("row 5: the label is missing", lambda: model.evaluate(X, bad))
             raises("row 5: ", lambda: yoke.train("logreg", (X[["price"]].to_numpy(), bad), out="none"))
     raises("not object: row 0 has 'no'", lambda: yoke.train("logreg", (X, names), out="none"))
 
