@@ -65,13 +65,10 @@ yk_status yk_net_options_standardize(yk_net_options *o, const char *text)
         o->standardize = YK_STANDARDIZE_NONE;
         return YK_OK;
     }
+    const bool image = strcmp(text, "image") == 0;
     o->given = true;
-    if (strcmp(text, "image") == 0) {
-        o->standardize = YK_STANDARDIZE_IMAGE;
-        return YK_OK;
-    }
-    o->standardize = YK_STANDARDIZE_CHANNEL;
-    if (strcmp(text, "channel") == 0)
+    o->standardize = image ? YK_STANDARDIZE_IMAGE : YK_STANDARDIZE_CHANNEL;
+    if (image || strcmp(text, "channel") == 0)
         return YK_OK;
     if (strncmp(text, "channel:", 8) == 0)
         return parse_channels(o, text + 8);
