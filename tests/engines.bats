@@ -155,6 +155,16 @@ same_model() { # RUN RUN
     expect 2 "RANK=3 must be less than WORLD_SIZE=3"
     RANK=0 WORLD_SIZE=1 try $digits --out none # not a job
     expect 0
+    WORLD_SIZE=2 try $digits --out none
+    expect 2 "WORLD_SIZE=2, but RANK"
+    RANK=3 WORLD_SIZE=3 MASTER_ADDR=a MASTER_PORT=1 try $digits --launch 2 --out none
+    expect 2 "RANK=3 must be less than WORLD_SIZE=3"
+    for leftover in WORLD_SIZE=4 WORLD_SIZE=x "RANK=1 WORLD_SIZE=4" "RANK=1 WORLD_SIZE=4 MASTER_ADDR=a"; do
+        status=0
+        env $leftover "$YOKE" $digits --launch 2 --out none --json >out 2>err || status=$?
+        expect 0
+        equal "processes ($leftover)" "$(result_of ranks)" 2
+    done
 }
 
 @test "a rank with another token is refused, and does not disturb the others" {

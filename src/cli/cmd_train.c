@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
+#include "comm/rendezvous.h"
 #include "lib/internal.h"
 #include "train/run_dir.h"
 #include <stdio.h>
@@ -15,10 +16,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Whether no engine started this process, and it joins no job. */
+/* Whether no engine started this process, and it joins no job. A launcher ignores variables that another tool has left over. */
 static bool is_first(const yk_config *c)
 {
-    return yk_comm_expected().size == 0 && !c->join;
+    const bool ignores = yk_config_starts_job(c) && !yk_rendezvous_is_complete();
+    return !c->join && (ignores || yk_comm_expected().size == 0);
 }
 
 static yk_status print_results(const yk_config *c, const yk_result *r)

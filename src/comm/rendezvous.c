@@ -173,6 +173,13 @@ static int find_engine(void)
     return -1;
 }
 
+bool yk_rendezvous_is_complete(void)
+{
+    const int i = find_engine();
+    return i >= 0 && (engines[i].find_master != of_torch ||
+                      (variable("MASTER_ADDR") && (variable("YOKE_PORT") || variable("MASTER_PORT"))));
+}
+
 /* With a size but no rank, each process would train alone. */
 static yk_status check_no_engine(void)
 {

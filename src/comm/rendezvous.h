@@ -33,6 +33,9 @@ typedef struct {
 /* YK_EUSAGE: the error names the variable and the remedy. */
 yk_status yk_rendezvous_read(yk_rendezvous *out);
 
+/* Whether an engine has set all variables that it should. */
+bool yk_rendezvous_is_complete(void);
+
 /* Reads the token and removes it from the environment. Processes of Slurm without one share RUN/token, which rank 0 creates;
  * run_dir NULL: there is none. Fails if there are several hosts and no token. */
 yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double timeout);
