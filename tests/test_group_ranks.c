@@ -172,7 +172,7 @@ static void copies_of_one_worker_change_nothing(void **state)
 
 /* ---- local SGD: the mean of copies ---- */
 
-/* Each process trains a copy for H steps; then weights and state of all are averaged. */
+/* Each process trains a copy for H steps; then weights and state of all are averaged, weighted by their examples. */
 static void reference_local_sgd(const job *j, reference *out)
 {
     static reference copy[MAX_WORKERS];
@@ -181,21 +181,24 @@ static void reference_local_sgd(const job *j, reference *out)
     for (int epoch = 0; epoch < j->epochs; epoch++)
         for (size_t first = 0; first * n * each < ROWS; first += j->local_steps) {
             uint64_t steps = 0;
+            double examples[MAX_WORKERS] = {0}, sum = 0.0;
             for (size_t i = 0; i < n; i++) {
                 copy[i] = *out;
                 for (size_t t = first; t < first + j->local_steps && (t * n + i) * each < ROWS; t++) {
-                    const size_t at = (t * n + i) * each;
-                    reference_step(&copy[i], &j->rows, at, at + each < ROWS ? at + each : ROWS);
+                    const size_t at = (t * n + i) * each, end = at + each < ROWS ? at + each : ROWS;
+                    reference_step(&copy[i], &j->rows, at, end);
+                    examples[i] += (double)(end - at);
                 }
+                sum += examples[i];
                 steps = copy[i].step > steps ? copy[i].step : steps;
             }
             for (int g = 0; g < GROUPS; g++)
                 for (size_t k = 0; k < floats_of[g]; k++) {
                     weight mean = {0};
                     for (size_t i = 0; i < n; i++) {
-                        mean.w += copy[i].w[g][k].w / (double)n;
-                        mean.s0 += copy[i].w[g][k].s0 / (double)n;
-                        mean.s1 += copy[i].w[g][k].s1 / (double)n;
+                        mean.w += copy[i].w[g][k].w * examples[i] / sum;
+                        mean.s0 += copy[i].w[g][k].s0 * examples[i] / sum;
+                        mean.s1 += copy[i].w[g][k].s1 * examples[i] / sum;
                     }
                     out->w[g][k] = mean;
                 }

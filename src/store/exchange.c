@@ -6,6 +6,7 @@
 #include "base/team.h"
 #include "base/wait.h"
 #include "core/plan.h"
+#include "store/local_copy.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -220,8 +221,8 @@ static yk_status make_progress(yk_exchange *x)
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint_fast64_t stage; /* 2 round - 1: it has arrived; 2 round: it has summed */
     _Alignas(YK_ALIGN) header head;
-    bool has_examples;               /* otherwise its gradient is zero, and not written */
-    _Alignas(YK_ALIGN) float data[]; /* the sum, the gradient */
+    _Alignas(
+        YK_ALIGN) float data[]; /* the sum, the gradient; without examples, that is zero and not written */
 } shared_state;
 
 static shared_state *state_of(const yk_exchange *x, int rank)
@@ -370,7 +371,6 @@ static yk_status sum_in_memory(yk_exchange *x, yk_grad *g, const header *mine, y
     float *sum = state_of(x, 0)->data;
     int last;
     own->head = *mine;
-    own->has_examples = g->examples > 0;
     if (g->examples)
         memcpy(gradient_of(x, x->rank), g->group[0].dense, x->nparams * sizeof(float));
     const double began = yk_now();
@@ -380,7 +380,7 @@ static yk_status sum_in_memory(yk_exchange *x, yk_grad *g, const header *mine, y
     out->last_wait = yk_now() - began;
     for (int r = 0; r < x->size; r++) {
         x->head[r] = state_of(x, r)->head;
-        x->piece[r] = state_of(x, r)->has_examples ? gradient_of(x, r) + begin : NULL;
+        x->piece[r] = x->head[r].examples ? gradient_of(x, r) + begin : NULL;
     }
     sum_piece(x, n, sum + begin);
     if ((st = wait_all(x, &last)))
@@ -440,6 +440,7 @@ static void add_headers(const yk_exchange *x, yk_round *out)
     for (int r = 0; r < x->size; r++) {
         const header *h = &x->head[r];
         out->examples += h->examples;
+        out->trained += h->examples > 0;
         out->extra_weight += h->extra_weight;
         out->loss += h->loss;
         out->action = h->action > out->action ? h->action : out->action;
@@ -495,17 +496,20 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_
     return YK_OK;
 }
 
-yk_status yk_exchange_mean(yk_exchange *x, float *array)
+yk_status yk_exchange_mean(yk_exchange *x, const yk_round *round, float *array)
 {
-    yk_status st = YK_OK;
-    if (x->size > 1) {
-        x->dense = array;
-        x->final = 0;
-        st = finish(x);
-    }
-    const float scale = 1.0f / (float)x->size;
+    const header *own = &x->head[x->rank];
+    const double weight = (double)own->examples + own->extra_weight,
+                 all = (double)round->examples + round->extra_weight;
+    const float factor = own->examples ? yk_copy_factor(weight, all, round->trained) : 0.0f,
+                mean = 1.0f / (float)round->trained;
+    for (size_t i = 0; i < x->nparams; i++)
+        array[i] *= factor;
+    x->dense = array;
+    x->final = 0;
+    const yk_status st = finish(x);
     for (size_t i = 0; !st && i < x->nparams; i++)
-        array[i] *= scale;
+        array[i] *= mean;
     return st;
 }
 

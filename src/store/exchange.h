@@ -43,6 +43,7 @@ typedef struct {
     double extra_weight, loss; /* as in a gradient (core/grad.h) */
     uint32_t action;           /* the maximum over all ranks */
     uint64_t steps;            /* the maximum over all ranks */
+    int trained;               /* ranks with examples */
     double last_wait;          /* seconds that this rank waited for the last one to arrive */
     int last;                  /* the rank that arrived last, as seen by this rank; -1: this rank itself */
 } yk_round;
@@ -66,8 +67,8 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_
 /* The totals of a round without gradients. */
 yk_status yk_exchange_headers(yk_exchange *x, const yk_step_result *own, yk_round *out);
 
-/* Replaces an array [nparams] with its mean over the ranks. */
-yk_status yk_exchange_mean(yk_exchange *x, float *array);
+/* After the totals of a round with examples: replaces an array [nparams] with its mean over the ranks, weighted by examples. */
+yk_status yk_exchange_mean(yk_exchange *x, const yk_round *round, float *array);
 
 /* A round of all ranks is over. Updates the phases of the thread that took part (NULL: not measured). */
 void yk_exchange_end_round(yk_exchange *x, const yk_round *round, yk_phases *phases);

@@ -7,7 +7,7 @@
  *     yk_copy_add(table, g, &keys, v, ..)     <----   yk_copy_end(copy, n, v)                 v now holds deltas
  *
  *                          the copies of          have                               are merged
- *     local SGD            processes              all parameters, or some keys       after H steps of all: the mean
+ *     local SGD            processes              all parameters, or some keys       after H steps of all: the weighted mean
  *                          asynchronous           the same                           after H steps of one: 1/N of its delta
  *     shards.h             threads of processes   the keys of some batches           when they are A examples old: a share
  *     local_hot.c          threads of a process   the hottest keys, in place         when they are A examples old: a share
@@ -51,6 +51,13 @@ yk_status yk_copy_make(const yk_local_config *config, size_t keys, yk_local **co
 void yk_copy_begin(yk_local *copy, size_t keys, float *const *values, uint64_t steps);
 /* Replaces these values with their deltas. The copy gets the old values again. */
 void yk_copy_end(yk_local *copy, size_t keys, float *const *values);
+
+/* The factor of one of n copies in their sum: their mean is weighted by the examples that they were trained on, as the mean of a
+ * gradient is, and those without examples do not count. weight, all: the weights of its examples, and of those of all copies. */
+static inline float yk_copy_factor(double weight, double all, int n)
+{
+    return all > 0.0 ? (float)(weight * n / all) : 1.0f;
+}
 
 /* Adds the sum of the deltas of `workers` workers, divided by their number, to a store that will be at step `now`. 0: a delta that
  * was scaled to its share (yk_optim_rule.scale). After all groups, call yk_local_restore(s, now). */

@@ -8,7 +8,7 @@
  * worker of a process sends and receives.
  *
  * Local SGD: a process takes up to H steps on its own, its workers together. Then parameters and optimizer
- * state become their mean over all ranks:
+ * state become their mean over all ranks, weighted by the examples of the round:
  *
  *     | step step step step | mean of all | step step step step | mean of all | ...
  *
@@ -16,6 +16,7 @@
  * without a message. clock() reports `pending` for all steps but the last of a round.
  */
 #include "store/exchange.h"
+#include "store/local_copy.h"
 #include "store/local_internal.h"
 #include <string.h>
 
@@ -77,14 +78,11 @@ yk_status yk__replica_sum(yk_local *s, int me)
 static yk_status average(yk_local *s, const yk_step_result *own)
 {
     yk_exchange *x = s->config.exchange;
-    const yk_view *v = &s->table[0].shared;
     yk_round round;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     yk_status st = yk_exchange_headers(x, own, &round);
-    if (!st && round.examples)
-        st = yk_exchange_mean(x, v->w);
-    for (int i = 0; !st && round.examples && i < s->table[0].rule->slots; i++)
-        st = yk_exchange_mean(x, v->s[i]);
+    for (int a = 0; !st && round.examples && a <= s->table[0].rule->slots; a++)
+        st = yk_exchange_mean(x, &round, yk_copy_array(s, 0, a));
     if (st)
         return st;
     yk_local_restore(s, s->restored_steps + round.steps); /* some ranks had fewer batches than others */

@@ -125,11 +125,11 @@ struct yk_server {
     double squares_at;    /* since when */
     yk__squares *squares; /* [servers] NULL: not needed */
     yk__up totals;        /* of the last round */
-    int round_workers;
-    yk__client *last;   /* that has pushed in this round; NULL: none */
-    double before_last; /* when the one before it pushed; 0: it was the first */
-    float clip;         /* the factor; 0: not known */
-    bool open;          /* workers with this `identity` may join */
+    int round_workers;    /* with examples */
+    yk__client *last;     /* that has pushed in this round; NULL: none */
+    double before_last;   /* when the one before it pushed; 0: it was the first */
+    float clip;           /* the factor; 0: not known */
+    bool open;            /* workers with this `identity` may join */
     uint64_t identity;
     bool settled[YK_MAX_JOINED]; /* that worker is a client, or is lost */
     /* A snapshot: the arrays of this server; on server 0 of all servers, one after another. */

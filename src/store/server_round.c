@@ -249,21 +249,30 @@ static yk_status prepare_round(yk_server *s)
     return any ? place_keys(s, pull) : YK_OK;
 }
 
-/* The sums of the gradients that have arrived: all of them 0. */
+/* The totals of the gradients that have arrived; and their sums: all of them 0. */
 static yk_status begin_sum(yk_server *s)
 {
     yk__pull *pull[YK__MAX_WORKERS];
+    yk__up *sum = &s->totals; /* as if one client had sent them */
     int n = 0, placed = 0;
+    *sum = (yk__up){0};
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
         const yk__up *up = yk__header_of(c);
         const bool adds = c->pushed && c->counts && up->round <= s->round && up->examples;
         pull[i] = adds ? yk__pull_of(s, c, up->push_of) : NULL;
-        n += adds;
-        placed += adds && pull[i]->placed;
+        if (!adds)
+            continue;
+        n++;
+        placed += pull[i]->placed;
+        sum->steps = up->steps > sum->steps ? up->steps : sum->steps;
+        sum->examples += up->examples;
+        sum->extra_weight += up->extra_weight;
+        sum->loss += up->loss;
     }
     yk_status st = n == placed && n == s->placed ? YK_OK : place_keys(s, pull);
     s->placed = 0;
+    s->round_workers = n;
     for (int g = 0; !st && n && g < s->layout.ngroups; g++)
         if (!s->layout.group[g].keyed)
             memset(s->sum[g], 0, yk__layout_floats(&s->layout, g, 0) * sizeof(float));
@@ -301,6 +310,11 @@ static void add_keyed(yk_server *s, int group, const uint32_t *at, size_t n, con
 static void add_to_sum(yk_server *s, const yk__client *c)
 {
     const update u = update_of(s, c);
+    const double weight = (double)u.totals->examples + u.totals->extra_weight,
+                 all = (double)s->totals.examples + s->totals.extra_weight;
+    const float factor = s->copy_steps ? yk_copy_factor(weight, all, s->round_workers) : 1.0f;
+    for (uint32_t i = 0; factor != 1.0f && i < u.totals->npush; i++)
+        yk__values_of(c)[i] *= factor;
     for (int g = 0; g < s->layout.ngroups; g++) {
         const size_t n = yk__layout_floats(&s->layout, g, 0);
         if (s->layout.group[g].keyed)
@@ -313,9 +327,6 @@ static void add_to_sum(yk_server *s, const yk__client *c)
 /* Adds the gradients of a round in worker order. */
 static void add_all(yk_server *s)
 {
-    yk__up *sum = &s->totals; /* as if one client had sent them */
-    *sum = (yk__up){0};
-    s->round_workers = 0;
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         const yk__up *up = yk__header_of(c);
@@ -325,12 +336,7 @@ static void add_all(yk_server *s)
         if (!c->counts)
             continue;
         c->counts = false;
-        s->round_workers++;
         count(s, c, up);
-        sum->steps = up->steps > sum->steps ? up->steps : sum->steps;
-        sum->examples += up->examples;
-        sum->extra_weight += up->extra_weight;
-        sum->loss += up->loss;
         if (up->examples)
             add_to_sum(s, c);
     }
