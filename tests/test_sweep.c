@@ -527,6 +527,9 @@ static void mean_and_spread_over_repeats(void **state)
                         "exit status 1: diverged, \"sorry\"");
     assert_true(json_is_object(json_object_get(json_array_get(runs, 8), "summary")));
     assert_true(json_is_null(json_object_get(json_array_get(runs, 3), "summary")));
+    assert_true(fabs(json_number_value(json_object_get(json_array_get(runs, 0), "test_accuracy")) - 0.90) <
+                1e-9);
+    assert_true(json_is_null(json_object_get(json_array_get(runs, 9), "test_loss"))); /* the key is there */
     json_decref(o);
     yk_sweep_plan_fini(&p);
 }

@@ -51,7 +51,8 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
     options   the options that all runs share, as for yoke.train(): model="softmax", data="idx:mnist", epochs=8. Data must be a spec
 
     Each dict has the options of the grid, seed, state ("done", "diverged", "failed", "not run"), error, directory (None without `out`),
-    with "halving" the rung that the run reached, and the numbers of its summary: pandas.DataFrame(yoke.sweep(...)).
+    with "halving" the rung that the run reached, the numbers of runs.csv and of its summary, None if unknown, as test_loss of a run
+    that diverged: pandas.DataFrame(yoke.sweep(...)).
     """
     import tempfile  # here, so that the package is imported quickly
 
@@ -77,13 +78,16 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
         raise error(in_python(re.sub(r"\b([a-z]+) = ([^\s:;,]+)", lambda m: f"{m[1]}={as_literal(m[2])}", text))) from None
     given = {n.replace("_", "-"): [v if isinstance(name, str) else v[i] for v in values] for name, values in grid.items()
              for i, n in enumerate((name,) if isinstance(name, str) else name)}
-    return [_row(run, given, out) for run in results]
+    rows = [_row(run, given, out) for run in results]
+    unknown = dict.fromkeys(name for row in rows for name in row)
+    return [{**unknown, **row} for row in rows]
 
 
 def _row(run, given, out):
     """The values of the grid have the types that the caller gave."""
     values = {name: next((v for v in given[name] if _text(name, v).strip('"') == text), text) for name, text in run["options"].items()}
-    summary = {name: value for name, value in (run["summary"] or {}).items() if isinstance(value, (int, float)) or value is None}
-    row = {**summary, **{name.replace("-", "_"): value for name, value in values.items()}, "seed": run["seed"],
-           "state": run["state"], "error": run["error"], "directory": None if out is None else os.path.join(os.fspath(out), run["folder"])}
-    return {**row, "rung": run["rung"]} if "rung" in run else row
+    results = {name: value for name, value in {**run, **(run["summary"] or {})}.items()
+               if name != "summary" and (isinstance(value, (int, float)) or value is None)}
+    directory = None if out is None else os.path.join(os.fspath(out), run["folder"])
+    return {**results, **{name.replace("-", "_"): value for name, value in values.items()}, "seed": run["seed"], "state": run["state"],
+            "diverged": run["state"] == "diverged", "error": run["error"], "directory": directory}

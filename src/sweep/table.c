@@ -336,8 +336,10 @@ static void put_run(yk_json *j, const yk_sweep_plan *p, size_t i)
     put_options(j, p, run);
     char *summary = run->summary ? json_dumps(run->summary, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     YK_JSON(j, YK_INT("seed", run->config.seed), YK_TEXT("state", states[run->state]),
-            YK_TEXT("error", run->problem), YK_IF(p->file.halving, YK_INT("rung", run->rung)),
-            YK_RAW("summary", summary), YK_END);
+            YK_TEXT("error", run->problem), YK_IF(p->file.halving, YK_INT("rung", run->rung)));
+    for (size_t m = 0; m < MEASURES; m++)
+        yk_json_real(j, measures[m].name, measure(run, m));
+    YK_JSON(j, YK_RAW("summary", summary), YK_END);
     free(summary);
 }
 

@@ -5,7 +5,7 @@
  *
  *     {"name":..,"file":..,"repeats":3,"runs_in_all":60,"done":58,"failed":1,
  *      "points":[{"options":{"batch":"5"},"done":3,"failed":0,"test_loss":{"mean":0.3,"spread":0.001},..},..],
- *      "runs":[{"folder":..,"options":{..},"seed":1,"state":"done","error":null,"summary":{..}},..]}
+ *      "runs":[{"folder":..,"options":{..},"seed":1,"state":"done","error":null,..,"test_loss":0.3,..,"summary":{..}},..]}
  *
  * The spread is the sample standard deviation, unknown for a single run. Unknown values are empty in CSV and null in
  * JSON.

@@ -42,6 +42,11 @@ def test_sweep():
         assert yoke.load(rows[2]["directory"])["test_loss"] == rows[2]["test_loss"]
     rows = yoke.sweep({"batch": [100, 500]}, repeats=2, model="softmax", data=DIGITS, epochs=1)
     assert [(row["batch"], row["seed"], row["steps"]) for row in rows] == [(100, 1, 10), (500, 1, 2), (100, 2, 10), (500, 2, 2)]
+    diverged, other = yoke.sweep({"lr": [1e9, 0.1]}, model="softmax", data=DIGITS, epochs=20)
+    assert diverged["state"] == "diverged" and diverged["test_loss"] is None and diverged.keys() == other.keys(), diverged
+    assert other["test_loss"] > 0.0 and other["error"] is None and (diverged["diverged"], other["diverged"]) == (True, False)
+    (diverged,) = yoke.sweep({"lr": [1e9]}, model="softmax", data=DIGITS, epochs=20)
+    assert diverged["test_loss"] is None and diverged["train_loss"] is None, diverged
     assert rows[0]["directory"] is None and "rung" not in rows[0] and not any(isinstance(v, (dict, list)) for v in rows[0].values())
     for words, grid, options in (("spec", {"lr": [1]}, {"data": (np.zeros((2, 2)), np.zeros(2))}), ("batch", {"bach": [1]}, {"data": DIGITS}),
                                  ("'lr': []: must be a list", {"lr": []}, {"data": DIGITS}), ("'lr': 0.1: must be a list", {"lr": 0.1}, {"data": DIGITS}),
