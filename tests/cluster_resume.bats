@@ -51,6 +51,41 @@ END
     done
 }
 
+@test "rank 0 is killed between a checkpoint and what follows it: each evaluation is there once" {
+    # 26 steps per epoch: the first checkpoint is in an epoch, the second at its end, the last at the end of the job
+    while read -r how; do
+        one="train --model softmax --data $digits --batch 10 --eval-every 13 --checkpoint-every 13 --quiet $how"
+        in_time 60 $one --out whole
+        expect 0
+        for step in 13 26 52; do
+            YOKE=$HOOKS YK_KILL_SAVED=$step in_time 60 $one --out run
+            [ "$status" -ne 0 ]
+            in_time 60 train --out run --resume --quiet
+            expect 0
+            diff <(evaluations whole) <(evaluations run) || { echo "$how, killed at step $step"; return 1; }
+            same_bits whole run
+            rm -r run
+        done
+        rm -r whole
+    done <<END
+--launch 3 --servers 1 --epochs 2
+--launch 3 --servers 1 --validation 0.2 --epochs 3
+--launch 2 --servers 0 --epochs 2
+--workers 2 --epochs 2
+END
+    for way in "--servers 1" "--servers 2 --validation 0.2"; do
+        one="train --model softmax --data $digits --batch 10 --epochs 4 --mode async --eval-every 13 --checkpoint-every 13 --launch 4 $way"
+        YOKE=$HOOKS YK_KILL_SAVED=40 in_time 60 $one --quiet --out run
+        [ "$status" -ne 0 ]
+        step=$(find run/checkpoints/step-*/DONE | tr -dc '0-9\n' | sort -n | tail -n 1)
+        in_time 60 train --out run --resume --quiet
+        expect 0
+        equal "evaluations of step $step" "$(evaluations run | grep -c "\"step\":$step,")" 1
+        equal "evaluations that are there twice" "$(evaluations run | grep -o '"step":[0-9]*' | sort | uniq -d)" ""
+        rm -r run
+    done
+}
+
 @test "a finished streaming job resumes with more epochs: bit-identical to an uninterrupted run" {
     one="train --model logreg --data $clicks --stream always --batch 40 --launch 4 --servers 2 --quiet"
     in_time 60 $one --epochs 3 --out whole

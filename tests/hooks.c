@@ -5,6 +5,7 @@
  *     YK_EVIDENCE=FILE             the evidence of the last verdict is written to this file
  *     YK_SHIM=FILE                 a shell script that ranks execute first; "$@" is the command line of the rank
  *     YK_SYSFS=DIRECTORY           where NUMA nodes are listed, instead of /sys
+ *     YK_KILL_SAVED=STEP           kills the process when a checkpoint of this step, or a later one, is complete
  *
  * and those of plan_hooks.c.
  */
@@ -14,6 +15,8 @@
 #include "data/feed.h"
 #include "evidence_json.h"
 #include "model/model.h"
+#include "train/checkpoint.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +34,12 @@ void __real_yk_verdict_find(const yk_evidence *e, yk_verdict *out);
 void __wrap_yk_verdict_find(const yk_evidence *e, yk_verdict *out);
 void __real_yk_numa_read(const char *sys, yk_numa *out);
 void __wrap_yk_numa_read(const char *sys, yk_numa *out);
+yk_status __real_yk_checkpoint_write(const char *run_dir, const char *model_text, const char *schema,
+                                     const yk_model *m, const yk_checkpoint_arrays *a, const yk_keymap *remap,
+                                     const yk_progress_state *p, char **out);
+yk_status __wrap_yk_checkpoint_write(const char *run_dir, const char *model_text, const char *schema,
+                                     const yk_model *m, const yk_checkpoint_arrays *a, const yk_keymap *remap,
+                                     const yk_progress_state *p, char **out);
 
 /* ---- a shim: what ranks do before they are this program ---- */
 
@@ -116,4 +125,17 @@ void __wrap_yk_numa_read(const char *sys, yk_numa *out)
 {
     const char *given = getenv("YK_SYSFS");
     __real_yk_numa_read(given ? given : sys, out);
+}
+
+/* ---- a kill after a checkpoint ---- */
+
+yk_status __wrap_yk_checkpoint_write(const char *run_dir, const char *model_text, const char *schema,
+                                     const yk_model *m, const yk_checkpoint_arrays *a, const yk_keymap *remap,
+                                     const yk_progress_state *p, char **out)
+{
+    const double step = yk_env_number("YK_KILL_SAVED", 0.0);
+    const yk_status st = __real_yk_checkpoint_write(run_dir, model_text, schema, m, a, remap, p, out);
+    if (!st && step > 0.0 && (double)p->step >= step)
+        raise(SIGKILL);
+    return st;
 }

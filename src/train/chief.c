@@ -1,8 +1,8 @@
 /* A process that owns a shard serves it. If it trains as well, it also sends and receives for its workers. The chief,
  * rank 0, also evaluates and saves snapshots in the background:
  *
- *     server loop          update  update [due: snapshot]  update  update  update [evaluated: metrics]  update ...
- *     background thread                  \ evaluate the snapshot, save it /
+ *     server loop          update  update [due: snapshot]  update  update [evaluated: metrics]  update  update ...
+ *     background thread                              \ evaluate the snapshot /              \ save it /
  *
  * Workers do not stop for that. A snapshot is taken exactly after the step at which it is due: if the previous one is still
  * being evaluated, the workers wait for it, and get heartbeats: they get no answers, or the server receives no more gradients.
@@ -20,6 +20,7 @@ typedef struct {
     yk__due due;
     bool parameters; /* they are needed: for an evaluation, for a checkpoint, or at the end */
     bool savable;    /* it has all that a checkpoint needs, which is due or may be that of the best model */
+    bool evaluated;  /* and reported, if that is due */
     bool saved;      /* a checkpoint was written, or at least begun */
     bool initial;    /* they are in `whole` already */
     bool repeated;   /* this step was evaluated and reported before */
@@ -59,40 +60,35 @@ static yk_status evaluate_share(void *context, int me)
     return yk__evaluate(t, &t->evaluator[me], me, t->nevaluators, table);
 }
 
-static yk_status evaluate(chief *c)
-{
-    yk__trainer *t = c->t;
-    const snapshot *s = &c->snapshot;
-    yk_status st = YK_OK;
-    if (!s->due.eval)
-        return YK_OK;
-    if (s->parameters && yk__is_evaluated(t))
-        st = yk_team_run(c->evaluators, evaluate_share, c);
-    return st ? st : yk__score_evaluation(t, &s->at, s->due.extra);
-}
-
-static yk_status evaluate_and_save(void *context)
+static yk_status evaluate_snapshot(void *context)
 {
     chief *c = context;
     yk__trainer *t = c->t;
-    snapshot *s = &c->snapshot;
+    const snapshot *s = &c->snapshot;
     const double began = yk_now();
     if (s->parameters && !s->initial)
         yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = s->parameters ? yk_local_quiesce(t->cluster.whole, 0) : YK_OK;
-    st = st ? st : evaluate(c);
-    const double evaluated = yk_now(), cpu = yk_thread_seconds();
-    s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
-    yk_progress_state at = s->at;
-    at.best = t->selection.best;
+    if (!st && s->due.eval && s->parameters && yk__is_evaluated(t))
+        st = yk_team_run(c->evaluators, evaluate_share, c);
+    if (!st && s->due.eval)
+        st = yk__score_evaluation(t, &s->at, s->due.extra);
+    t->result->eval_seconds += yk_now() - began;
+    return st;
+}
+
+static yk_status save_snapshot(void *context)
+{
+    yk__trainer *t = ((chief *)context)->t;
+    snapshot *s = &((chief *)context)->snapshot;
+    const double began = yk_now(), cpu = yk_thread_seconds();
+    s->at.best = t->selection.best;
     if (s->due.eval && t->set[YK__VALIDATION].used) { /* a resumed run must not select this step again */
-        at.period_examples = 0;
-        at.period_extra_weight = at.period_loss = 0.0;
+        s->at.period_examples = 0;
+        s->at.period_extra_weight = s->at.period_loss = 0.0;
     }
-    if (!st && s->saved)
-        st = yk__save(t, t->cluster.whole, &at);
-    t->result->eval_seconds += evaluated - began;
-    t->result->checkpoint_seconds += yk_now() - evaluated;
+    const yk_status st = yk__save(t, t->cluster.whole, &s->at);
+    t->result->checkpoint_seconds += yk_now() - began;
     s->cost += yk_thread_seconds() - cpu;
     return st;
 }
@@ -152,6 +148,15 @@ static yk_status copy_parameters(chief *c)
     return st;
 }
 
+/* Evaluates the snapshot in the background, unless taking it failed with `st`. */
+static yk_status start_thread(chief *c, yk_status st)
+{
+    st = st ? st : yk__background_start(&c->snapshot.thread, evaluate_snapshot, c, "the evaluation thread");
+    if (st)
+        release(&c->snapshot);
+    return st;
+}
+
 static yk_status begin_snapshot(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
@@ -172,7 +177,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
         saved(c, &s->at);
     if (s->due.save)
         yk__save_begins(&t->schedule);
-    return st || !s->parameters ? st : copy_parameters(c);
+    return start_thread(c, st || !s->parameters ? st : copy_parameters(c));
 }
 
 /* Sends heartbeats to the other processes while they wait for the snapshot. */
@@ -193,33 +198,43 @@ static yk_status wait_for_snapshot(chief *c)
     return st;
 }
 
-/* Waits until the snapshot is evaluated and saved, and reports it. */
-static yk_status finish(chief *c)
+/* Waits for the thread. The evaluation is reported before it is saved, because a run that resumes from the checkpoint does not
+ * repeat it. */
+static yk_status advance(chief *c, yk_status so_far)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
-    const yk_status waited = wait_for_snapshot(c);
+    const yk_status waited = so_far ? so_far : wait_for_snapshot(c);
     yk_status st = yk__background_join(&s->thread, YK_OK);
+    if (!s->evaluated && !st) {
+        s->evaluated = true;
+        if (s->due.eval && !s->repeated)
+            st = yk__report_evaluation(t, &s->at);
+        s->saved = !st && (s->due.save || (s->due.eval && s->savable && yk__saves_best(t)));
+        if (s->saved &&
+            !(st = yk__background_start(&s->thread, save_snapshot, c, "the thread that writes checkpoints")))
+            return waited;
+    }
     release(s);
     if (s->saved)
         yk__save_ended(&t->schedule, s->cost);
     if (s->saved && !s->due.save)
         saved(c, &s->at);
-    if (!st && s->due.eval && !s->repeated)
-        st = yk__report_evaluation(t, &s->at);
     if (!st && s->due.eval)
         yk__follow_evaluation(t);
     return waited ? waited : st;
 }
 
-/* Evaluates and saves the snapshot in the background, unless taking it failed with `st`. */
-static yk_status start_thread(chief *c, yk_status st)
+/* Until the snapshot is evaluated and saved, even if the job has failed. */
+static yk_status finish(chief *c, yk_status so_far)
 {
-    if (!st)
-        st = yk__background_start(&c->snapshot.thread, evaluate_and_save, c, "the evaluation thread");
-    if (st)
-        release(&c->snapshot);
-    return st;
+    yk__saved_error first;
+    for (yk__error_save(&first, so_far); c->snapshot.taken;) {
+        const yk_status st = advance(c, first.st);
+        if (!first.st)
+            yk__error_save(&first, st);
+    }
+    return yk__error_raise(&first);
 }
 
 /* Before the first step: the first point of the curves. The chief still has all of the initial parameters. */
@@ -245,17 +260,17 @@ static bool is_due(const chief *c)
     return c->due.eval || c->due.save;
 }
 
-/* Finishes the snapshot that was evaluated, and starts the one that is due. */
-static yk_status poll_snapshot(chief *c, bool wait)
+/* Advances the snapshot if its thread is done, and takes the one that is due. */
+static yk_status poll_snapshot(chief *c)
 {
     yk_status st = YK_OK;
-    if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.thread.over)))
-        st = finish(c);
+    if (c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
+        st = advance(c, YK_OK);
     if (st || c->snapshot.taken || !is_due(c))
         return st;
     st = begin_snapshot(c, c->due);
     c->due = (yk__due){0}; /* until now, workers wait: paused() */
-    return start_thread(c, st);
+    return st;
 }
 
 /* ---- hooks of the server ---- */
@@ -275,7 +290,7 @@ static bool paused(void *context)
     chief *c = context;
     const bool ends = may_end(c);
     if ((is_due(c) || ends) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
-        yk__error_save(&c->paused, poll_snapshot(c, false)); /* and begins the next one */
+        yk__error_save(&c->paused, poll_snapshot(c)); /* and begins the next one */
     return c->due.eval || (c->due.save && c->kind->exact) || ends || may_end(c) || c->paused.st;
 }
 
@@ -292,7 +307,7 @@ static yk_status check_step(chief *c, bool epoch_over)
     if (stop(c)) /* the last step is always evaluated */
         return YK_OK;
     request(c, yk__due_sync(s, t->step, t->epoch, epoch_over, false, yk__save_is_overdue(s, 0)));
-    return poll_snapshot(c, false);
+    return poll_snapshot(c);
 }
 
 /* An epoch ends when all of its examples were used. In rounds, each worker has its own share of a stream. */
@@ -330,7 +345,7 @@ static yk_status check_separate(chief *c)
     if (yk__is_stopped(t) || yk__is_complete(s, t->step, t->epoch) || !yk__is_due_async(s, t->step))
         return YK_OK;
     request(c, yk__due_async(s, t->step, false));
-    return poll_snapshot(c, false);
+    return poll_snapshot(c);
 }
 
 static yk_status updated(void *context, uint64_t steps, uint64_t examples, double weight, double loss)
@@ -411,7 +426,7 @@ static yk_status on_tick(void *context)
 {
     yk_status st = yk__error_raise(&((chief *)context)->paused);
     st = st ? st : check_and_send(context);
-    return st || may_end(context) ? st : poll_snapshot(context, false); /* otherwise paused() does it */
+    return st || may_end(context) ? st : poll_snapshot(context); /* otherwise paused() does it */
 }
 
 /* ---- the workers of this process ---- */
@@ -474,8 +489,7 @@ static yk_status end_chief(chief *c)
     yk_status st = begin_snapshot(c, due);
     if (!st)
         st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
-    st = start_thread(c, st);
-    return st ? st : poll_snapshot(c, true);
+    return finish(c, st);
 }
 
 static yk_status serve(chief *c)
@@ -500,13 +514,7 @@ static yk_status serve(chief *c)
         return st;
     t->training_ended = yk_now();
     yk__report_last(t);
-    c->due = (yk__due){0};
-    if (!st && !(st = yk__error_raise(&c->paused)))
-        st = poll_snapshot(c, true);
-    else if (c->snapshot.taken) {
-        st = yk__background_join(&c->snapshot.thread, st);
-        release(&c->snapshot);
-    }
+    st = finish(c, st ? st : yk__error_raise(&c->paused));
     return st ? st : end_chief(c);
 }
 
