@@ -221,8 +221,8 @@ static yk_status make_progress(yk_exchange *x)
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint_fast64_t stage; /* 2 round - 1: it has arrived; 2 round: it has summed */
     _Alignas(YK_ALIGN) header head;
-    _Alignas(
-        YK_ALIGN) float data[]; /* the sum, the gradient; without examples, that is zero and not written */
+    /* The sum, then the gradient. Without examples, that is zero, and not written. */
+    _Alignas(YK_ALIGN) float data[];
 } shared_state;
 
 static shared_state *state_of(const yk_exchange *x, int rank)
