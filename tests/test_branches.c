@@ -66,8 +66,7 @@ static void compare_kernels(yk_isa isa, const yk_rows *rows, uint32_t width, uin
     static float a[BATCH * FIELDS * MAX_WIDTH], b[BATCH * FIELDS * MAX_WIDTH], sum[BATCH * MAX_WIDTH],
         right[BATCH * MAX_WIDTH], table[2 * DIM * MAX_WIDTH], g[DIM * MAX_WIDTH], h[DIM * MAX_WIDTH];
     enum { FIRST = 3 };
-    uint32_t pick[BATCH + 3], slot[BATCH * MAX], row[BATCH], later[BATCH];
-    const uint32_t *at = hot ? row : NULL, *at_later = hot ? later : NULL;
+    uint32_t pick[BATCH + 3], slot[BATCH * MAX], row[ROWS * MAX], later[ROWS * MAX];
     float z[BATCH], y[BATCH], err[BATCH];
     const yk_factors_ops *ops = YK_ISA_AT(yk_factors, isa), *ref = &yk_factors_ref;
     const yk_view v = {.w = table, .hot = hot, .shift = (int32_t)(DIM * width)};
@@ -77,8 +76,11 @@ static void compare_kernels(yk_isa isa, const yk_rows *rows, uint32_t width, uin
     for (size_t i = 0; i < BATCH; i++) {
         z[i] = y[i] = (float)uniform(-1, 1);
         err[i] = (float)uniform(-1, 1);
-        row[i] = yk_rng_below(&random_state, BATCH);
-        later[i] = row[i] + FIRST;
+    }
+    const yk_batch list = {rows, NULL, (size_t)rows->start[ROWS], 0};
+    for (size_t e = 0; e < list.n; e++) {
+        row[e] = yk_rng_below(&random_state, BATCH);
+        later[e] = row[e] + FIRST;
     }
     for (size_t i = 0, n = 0; i < BATCH; i++)
         for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++)
@@ -89,15 +91,19 @@ static void compare_kernels(yk_isa isa, const yk_rows *rows, uint32_t width, uin
     ref->interact(&v, width, &batch, right, y);
     assert_close(sum, right, BATCH * width, "sums", isa, width);
     assert_close(z, y, BATCH, "interactions", isa, width);
-    ops->interact_grad(&v, width, &batch, at, right, err, slot, g);
-    ref->interact_grad(&v, width, &batch, at, right, err, slot, h);
+    ops->interact_grad(&v, width, &batch, NULL, right, err, slot, g);
+    ops->interact_grad(&v, width, &list, row, right, err, rows->index, g);
+    ref->interact_grad(&v, width, &batch, NULL, right, err, slot, h);
+    ref->interact_grad(&v, width, &list, row, right, err, rows->index, h);
     assert_close(g, h, DIM * width, "gradient of interactions", isa, width);
     const size_t fields = rows->field ? FIELDS : 1;
     ops->embed(&v, width, &batch, fields, a);
     ref->embed(&v, width, &batch, fields, b);
     assert_close(a, b, BATCH * fields * width, "embeddings", isa, width);
-    ops->embed_grad(width, &batch, at_later, FIRST, fields, b, slot, g);
-    ref->embed_grad(width, &batch, at_later, FIRST, fields, b, slot, h);
+    ops->embed_grad(width, &batch, NULL, 0, fields, b, slot, g);
+    ops->embed_grad(width, &list, later, FIRST, fields, b, rows->index, g);
+    ref->embed_grad(width, &batch, NULL, 0, fields, b, slot, h);
+    ref->embed_grad(width, &list, later, FIRST, fields, b, rows->index, h);
     assert_close(g, h, DIM * width, "gradient of embeddings", isa, width);
 }
 

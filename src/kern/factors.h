@@ -25,8 +25,8 @@ typedef struct {
      * all pairs of entries (Rendle 2010). */
     void (*interact)(const yk_view *v, uint32_t width, const yk_batch *b, float *sum, float *z);
 
-    /* grad[slot[e]] += err[i] x (sum[i] - x v), for every entry e of every row i: the gradient of the interactions. at: if not
-     * NULL, row i has the sum and the error at[i]. */
+    /* grad[slot[e]] += err[i] x (sum[i] - x v), for every entry e of every row i: the gradient of the interactions.
+     * at: if not NULL, the batch is a list of n entries (rows->index, and so on), and entry e is one of row at[e]. */
     void (*interact_grad)(const yk_view *v, uint32_t width, const yk_batch *b, const uint32_t *at,
                           const float *sum, const float *err, const uint32_t *slot, float *grad);
 
@@ -34,7 +34,7 @@ typedef struct {
      * have one field. */
     void (*embed)(const yk_view *v, uint32_t width, const yk_batch *b, size_t fields, float *out);
 
-    /* grad[slot[e]] += x d[i][field of e], for every entry e of every row i. at: if not NULL, of d[at[i] - first]. */
+    /* grad[slot[e]] += x d[i][field of e], for every entry e of every row i. at: as above; d begins with row `first`. */
     void (*embed_grad)(uint32_t width, const yk_batch *b, const uint32_t *at, size_t first, size_t fields,
                        const float *d, const uint32_t *slot, float *grad);
 } yk_factors_ops;

@@ -51,6 +51,12 @@ INLINE row row_of(const yk_batch *b, size_t i)
                  (size_t)(rows->start[b->pick[i] + 1] - s)};
 }
 
+/* Of a batch that is a list of entries. */
+INLINE row entries_of(const yk_batch *b)
+{
+    return (row){b->rows->index, b->rows->value, b->rows->field, b->n};
+}
+
 /* Calls f(width, ...) with a width that is a constant, if it is a common one. */
 #define WITH_WIDTH(f, width, ...)                                                                            \
     do {                                                                                                     \
@@ -126,23 +132,29 @@ static YK_RACY void interact(const yk_view *v, uint32_t width, const yk_batch *b
     WITH_WIDTH(interact_rows, width, v, b, sum, z);
 }
 
+/* grad += err x (sum - x v), for an entry e of a row. */
+INLINE void interact_grad_entry(uint32_t width, const yk_view *v, const row *r, size_t e, const float *sum,
+                                float err, float *grad)
+{
+    const float *from = yk_view_wide(v, r->key[e], width), x = r->value ? r->value[e] : 1.0f, by = err * x;
+    uint32_t j = 0;
+    for (; j + WIDE <= width; j += WIDE)
+        store(grad + j, load(grad + j) + by * (load(sum + j) - x * load(from + j)));
+    for (; j < width; j++)
+        grad[j] += by * (sum[j] - x * from[j]);
+}
+
 INLINE void interact_grad_rows(uint32_t width, const yk_view *v, const yk_batch *b, const uint32_t *at,
                                const float *sum, const float *err, const uint32_t *slot, float *grad)
 {
-    for (size_t i = 0; i < b->n; i++) {
+    const row all = entries_of(b);
+    for (size_t e = 0; at && e < b->n; e++)
+        interact_grad_entry(width, v, &all, e, sum + (size_t)at[e] * width, err[at[e]],
+                            grad + (size_t)slot[e] * width);
+    for (size_t i = 0; !at && i < b->n; i++) {
         const row r = row_of(b, i);
-        const size_t place = at ? at[i] : i;
-        const float *s = sum + place * width;
-        for (size_t e = 0; e < r.n; e++) {
-            const float *from = yk_view_wide(v, r.key[e], width), x = r.value ? r.value[e] : 1.0f,
-                        by = err[place] * x;
-            float *to = grad + (size_t)slot[e] * width;
-            uint32_t j = 0;
-            for (; j + WIDE <= width; j += WIDE)
-                store(to + j, load(to + j) + by * (load(s + j) - x * load(from + j)));
-            for (; j < width; j++)
-                to[j] += by * (s[j] - x * from[j]);
-        }
+        for (size_t e = 0; e < r.n; e++)
+            interact_grad_entry(width, v, &r, e, sum + i * width, err[i], grad + (size_t)slot[e] * width);
         slot += r.n;
     }
 }
@@ -185,11 +197,15 @@ static YK_RACY void embed(const yk_view *v, uint32_t width, const yk_batch *b, s
 INLINE void embed_grad_rows(uint32_t width, const yk_batch *b, const uint32_t *at, size_t first,
                             size_t fields, const float *d, const uint32_t *slot, float *grad)
 {
-    for (size_t i = 0; i < b->n; i++) {
+    const row all = entries_of(b);
+    for (size_t e = 0; at && e < b->n; e++)
+        add(grad + (size_t)slot[e] * width,
+            d + ((at[e] - first) * fields + (all.field ? all.field[e] : 0)) * width,
+            all.value ? all.value[e] : 1.0f, width);
+    for (size_t i = 0; !at && i < b->n; i++, d += fields * width) {
         const row r = row_of(b, i);
-        const float *from = d + (at ? at[i] - first : i) * fields * width;
         for (size_t e = 0; e < r.n; e++)
-            add(grad + (size_t)slot[e] * width, from + (r.field ? r.field[e] : 0) * width,
+            add(grad + (size_t)slot[e] * width, d + (r.field ? r.field[e] : 0) * width,
                 r.value ? r.value[e] : 1.0f, width);
         slot += r.n;
     }

@@ -150,7 +150,8 @@ static void add_linear(void *context, const yk__key_share *s)
     const uint32_t *slot = s->slot;
     float *sum = w->pairs[w->m->ntables].value + to->first;
     for (size_t i = 0; i < s->batch.n; i++) {
-        const uint64_t start = rows->start[s->batch.pick[i]], n = rows->start[s->batch.pick[i] + 1] - start;
+        const uint64_t start = s->at ? i : rows->start[s->batch.pick[i]],
+                       n = s->at ? 1 : rows->start[s->batch.pick[i] + 1] - start;
         const float *value = rows->value ? rows->value + start : NULL, err = w->err[s->at ? s->at[i] : i];
         for (size_t e = 0; e < n; e++)
             sum[slot[e]] += value ? err * value[e] : err;

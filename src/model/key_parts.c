@@ -22,26 +22,15 @@ struct yk__key_part {
 
 static const char what[] = "the keys of a batch";
 
-/* Makes `count` and `starts` longer. */
-static yk_status count_to(yk__key_parts *p, size_t n)
-{
-    if (n <= p->ncount)
-        return YK_OK;
-    if (YK_RESERVE(p->count, p->count_cap, n, what) || YK_RESERVE(p->starts, p->starts_cap, n + 1, what))
-        return YK_ESYSTEM;
-    for (; p->ncount < n; p->ncount++) {
-        p->count[p->ncount] = (uint32_t)p->ncount;
-        p->starts[p->ncount] = p->ncount;
-    }
-    p->starts[n] = n;
-    return YK_OK;
-}
-
 yk_status yk__key_parts_init(yk__key_parts *p, yk_arena *memory, int threads, size_t max_batch)
 {
     *p = (yk__key_parts){.threads = threads};
     p->part = yk_arena_alloc(memory, (size_t)threads, sizeof *p->part, what);
-    return p->part ? count_to(p, max_batch) : YK_ESYSTEM;
+    p->count = yk_arena_alloc(memory, max_batch, sizeof *p->count, what);
+    yk_status st = memory->status;
+    for (size_t i = 0; !st && i < max_batch; i++)
+        p->count[i] = (uint32_t)i;
+    return st;
 }
 
 void yk__key_parts_fini(yk__key_parts *p)
@@ -53,8 +42,6 @@ void yk__key_parts_fini(yk__key_parts *p)
         free(own->slot);
         yk_merger_fini(&own->keys);
     }
-    free(p->count);
-    free(p->starts);
 }
 
 void yk__key_parts_begin(yk__key_parts *p, const yk_batch *batch, int used)
@@ -194,24 +181,13 @@ yk_status yk__key_parts_number(yk__key_parts *p)
         most = part->nslots > most ? part->nslots : most;
     }
     p->uneven |= most * (size_t)p->used > 2 * entries;
-    return p->used > 1 ? count_to(p, most) : YK_OK;
+    return YK_OK;
 }
 
 const yk_merger *yk__key_parts_own(const yk__key_parts *p, int me, size_t *first_out)
 {
     *first_out = p->part[me].first;
     return &p->part[me].keys;
-}
-
-/* Rows with the entries of a part from `first` on, from an array of their keys; `rows`: those of the batch. */
-static yk_rows rows_of(const yk__key_part *part, const yk_rows *rows, const uint64_t *start, uint32_t *index,
-                       size_t first)
-{
-    return (yk_rows){.kind = YK_ROWS_SPARSE,
-                     .start = (uint64_t *)start,
-                     .index = index + first,
-                     .value = rows->value ? part->entries.value + first : NULL,
-                     .field = rows->field ? part->entries.field + first : NULL};
 }
 
 /* Of sorted numbers from .. to - 1: the first one that is at least `least`, or `to`. */
@@ -232,24 +208,19 @@ void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end
 {
     const yk_batch *b = p->batch;
     const uint32_t *slot = p->part[me].slot;
-    if (p->used == 1) {
-        yk__key_share s = {.batch = yk_batch_part(b, begin, end - begin),
-                           .slot = slot + p->part[0].entries.start[begin]};
-        add(context, &s);
-        return;
-    }
-    for (int i = 0; i < p->used; i++) {
+    if (p->used == 1)
+        add(context, &(yk__key_share){yk_batch_part(b, begin, end - begin), NULL,
+                                      slot + p->part[0].entries.start[begin]});
+    for (int i = 0; p->used > 1 && i < p->used; i++) {
         const yk__key_part *part = &p->part[i];
         const size_t first = part->entries.start[me], all = entries_of(p, part, me),
                      from = find_row(part->row, first, first + all, begin),
                      to = find_row(part->row, from, first + all, end);
-        const yk_rows sorted = rows_of(part, b->rows, p->starts, part->entries.index, from);
-        yk__key_share s = {.batch = *b, .at = part->row + from, .slot = slot + (from - first)};
-        s.batch.rows = &sorted;
-        s.batch.pick = p->count;
-        s.batch.n = to - from;
-        if (from < to)
-            add(context, &s);
+        const yk_rows list = {.index = part->entries.index + from,
+                              .value = b->rows->value ? part->entries.value + from : NULL,
+                              .field = b->rows->field ? part->entries.field + from : NULL};
+        const yk__key_share s = {{.rows = &list, .n = to - from}, part->row + from, slot + (from - first)};
+        add(context, &s);
         slot += all;
     }
 }
@@ -270,9 +241,13 @@ yk_status yk__key_parts_renumber(yk__key_parts *p)
         if (rows->field)
             memcpy(to->field + at, rows->field + from, count * sizeof *to->field);
     }
-    p->rows = rows_of(own, rows, to->start, own->slot, 0);
-    p->rows.n = n;
-    p->rows.dim = p->n;
+    p->rows = (yk_rows){.kind = YK_ROWS_SPARSE,
+                        .n = n,
+                        .dim = p->n,
+                        .start = to->start,
+                        .index = own->slot,
+                        .value = rows->value ? to->value : NULL,
+                        .field = rows->field ? to->field : NULL};
     p->renumbered = (yk_batch){.rows = &p->rows, .pick = p->count, .n = n};
     p->batch = &p->renumbered;
     return YK_OK;

@@ -6,7 +6,7 @@
  *     keys of owner 0, 1, ...     find: the keys of each owner, in the order in which they first occur
  *     keys of the batch           those of owner 0, then those of owner 1, ...
  *
- * The sorted entries of an owner are sparse rows again, with one entry each. Kernels for whole batches add them.
+ * Kernels add the entries of an owner as lists, or the rows of a thread that is alone as a batch (kern/factors.h).
  *
  * Example:
  *     yk__key_parts_begin(&parts, &batch, threads);
@@ -38,9 +38,7 @@ typedef struct {
     int threads, used;  /* used: of these, for the current batch */
     bool uneven;        /* in an earlier batch, one thread had twice its share of the entries */
     yk__key_part *part; /* [threads] */
-    uint32_t *count;    /* [ncount] 0, 1, 2 ... */
-    uint64_t *starts;   /* the same: of rows with one entry each */
-    size_t ncount, count_cap, starts_cap;
+    uint32_t *count;    /* [max_batch] 0, 1, 2 ... */
     const yk_batch *batch;
     size_t n;     /* keys of the batch */
     yk_rows rows; /* renumber() */
