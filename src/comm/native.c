@@ -58,8 +58,6 @@ static size_t ring_write(const yk__native *t, yk__native_peer *p, const struct i
         if (k < part[i].iov_len)
             break;
     }
-    if (sent)
-        yk_ring_notify(&p->out, t->job.rank);
     return sent;
 }
 
@@ -145,20 +143,6 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         } else if (!sent) {
             break;
         }
-    }
-    const bool blocked = !TAILQ_EMPTY(&p->outputs) && !is_lost(t, p);
-    if (blocked && !p->blocked)
-        TAILQ_INSERT_TAIL(&t->blocked, p, entry_of_blocked);
-    else if (!blocked && p->blocked)
-        TAILQ_REMOVE(&t->blocked, p, entry_of_blocked);
-    p->blocked = blocked;
-}
-
-static void pump_blocked(yk__native *t)
-{
-    for (yk__native_peer *p = TAILQ_FIRST(&t->blocked), *next; p; p = next) {
-        next = TAILQ_NEXT(p, entry_of_blocked);
-        pump_out(t, p);
     }
 }
 
@@ -344,10 +328,8 @@ static void pump_in(yk__native *t, yk__native_peer *p)
 {
     size_t total = 0, n = 1;
     bool ok = true;
-    while (ok && n && !must_pause(p) && (total < PUMP_MAX || p->taken < p->buffered))
+    while (ok && n && !must_pause(p) && total < PUMP_MAX)
         total += n = read_part(t, p, &ok);
-    p->paused = must_pause(p);
-    t->any_paused |= p->paused;
     if (!ok)
         p->broken = true;
     if (p->broken && p->fd >= 0) { /* the other end waits for this (native_stop) */
@@ -355,21 +337,9 @@ static void pump_in(yk__native *t, yk__native_peer *p)
         close(p->fd); /* epoll forgets it */
         p->fd = -1;
     }
-    if (n && p->shares_memory && ok && !p->paused)
-        yk_ring_notify(&t->segment, (int)(p - t->peer)); /* the rest, in the next call */
 }
 
 /* ---- progress ---- */
-
-static void read_rings(yk__native *t)
-{
-    for (int word = 0; word * 64 < t->segment.senders; word++)
-        for (uint64_t ready = yk_segment_ready(&t->segment, word); ready; ready &= ready - 1) {
-            yk__native_peer *p = &t->peer[64 * word + __builtin_ctzll(ready)];
-            if (p->shares_memory && !p->broken)
-                pump_in(t, p);
-        }
-}
 
 static void accept_peers(yk__native *t)
 {
@@ -392,9 +362,6 @@ static void read_events(yk__native *t)
             break;
         case YK__EVENT_PROCESS:
             t->peer[index].exited = true;
-            if (t->peer[index]
-                    .shares_memory) /* it may have written something without notifying this process */
-                yk_ring_notify(&t->segment, (int)index);
             epoll_ctl(t->epoll, EPOLL_CTL_DEL, t->peer[index].pidfd, NULL);
             break;
         default:
@@ -403,27 +370,25 @@ static void read_events(yk__native *t)
     }
 }
 
-/* Resumes reading from peers that were paused. */
-static void resume_paused(yk__native *t)
+/* Whether there is something to read that epoll does not report: in a ring, or read ahead from a socket. */
+static bool has_input(const yk__native *t, const yk__native_peer *p)
 {
-    t->any_paused = false;
-    for (yk__native_peer *p = t->peer; p < t->peer + t->npeers; p++)
-        if (p->paused && !must_pause(p))
-            pump_in(t, p);
-        else
-            t->any_paused |= p->paused;
+    const bool any =
+        p->shares_memory ? !yk_ring_is_empty(&t->segment, (int)(p - t->peer)) : p->taken < p->buffered;
+    return any && !p->broken;
 }
 
 static void progress(yk__native *t)
 {
     static const unsigned rarely = 256; /* deaths of processes that share memory */
-    if (t->any_paused)
-        resume_paused(t);
-    if (t->segment.at)
-        read_rings(t);
     if (t->watched || t->polls++ % rarely == 0)
         read_events(t);
-    pump_blocked(t);
+    for (yk__native_peer *p = t->peer; p < t->peer + t->npeers; p++) {
+        if (has_input(t, p))
+            pump_in(t, p);
+        if (!TAILQ_EMPTY(&p->outputs))
+            pump_out(t, p);
+    }
 }
 
 /* ---- the functions of the transport ---- */
@@ -455,7 +420,6 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
             release_stored(t, s);
     }
     p->broken = true;
-    p->paused = false;
 }
 
 void yk__native_free(yk__native *t)
@@ -480,11 +444,19 @@ void yk__native_free(yk__native *t)
     free(t);
 }
 
+static bool has_output(const yk__native *t)
+{
+    bool any = false;
+    for (const yk__native_peer *p = t->peer; p < t->peer + t->npeers; p++)
+        any |= !TAILQ_EMPTY(&p->outputs) && !is_lost(t, p);
+    return any;
+}
+
 /* Waits until all bytes have left this process. */
 static void flush(yk__native *t, double seconds)
 {
     const double until = yk_now() + seconds;
-    for (progress(t); !TAILQ_EMPTY(&t->blocked) && yk_now() < until; progress(t))
+    for (progress(t); has_output(t) && yk_now() < until; progress(t))
         yk_sleep(5e-5);
 }
 

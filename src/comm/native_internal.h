@@ -26,11 +26,6 @@ size_t yk_ring_write(const yk_segment *s, int sender, const void *data, size_t n
 size_t yk_ring_read(const yk_segment *s, int sender, void *out, size_t n);
 bool yk_ring_is_empty(const yk_segment *s, int sender);
 
-/* Tells the receiver that there is something to read. */
-void yk_ring_notify(const yk_segment *s, int sender);
-/* Senders 64 * word + bit that have notified the receiver since the last call. */
-uint64_t yk_segment_ready(const yk_segment *s, int word);
-
 /* native_socket.c: authenticated connections */
 
 typedef struct yk_listener yk_listener;
@@ -110,12 +105,10 @@ typedef struct yk__native_peer {
     size_t buffered, taken;
     /* sending */
     struct yk__messages outputs;
-    bool blocked; /* is in the transport's list of peers with output */
-    TAILQ_ENTRY(yk__native_peer) entry_of_blocked;
     struct yk__messages posted; /* receives that wait for a message */
     size_t stored_bytes,
-        longest_stored;  /* bytes of its messages that are stored; of the longest one so far */
-    bool paused, probed; /* reading from it is paused; native_probe() waits for a message of it */
+        longest_stored; /* bytes of its messages that are stored; of the longest one so far */
+    bool probed;        /* native_probe() waits for a message of it */
     /* the frame that is arriving */
     yk__frame header;
     size_t got;                 /* of header, bytes and CRC */
@@ -138,12 +131,10 @@ typedef struct {
     int epoll;
     int watched; /* descriptors in epoll */
     unsigned polls;
-    bool any_paused;
     double events_at;           /* when native_lost() read the last events */
     struct yk__messages stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;
-    TAILQ_HEAD(, yk__native_peer) blocked; /* peers with output that could not be sent yet */
-    int aborted_by, aborted_status;        /* aborted_by -1: nobody */
+    int aborted_by, aborted_status; /* aborted_by -1: nobody */
 } yk__native;
 
 enum { YK__CODE_ABORTED = 1, YK__CODE_TOO_LONG, YK__CODE_MEMORY };

@@ -18,7 +18,7 @@ typedef struct {
     _Alignas(64) char data[];
 } ring;
 
-enum { PAGE = 4096, MAX_WORDS = PAGE / 64 };
+enum { PAGE = 4096 };
 
 /* Smaller for jobs of many processes: the memory of a process is bounded, even if all of them write to it. */
 static size_t ring_bytes(int senders)
@@ -37,29 +37,18 @@ static size_t ring_stride(const yk_segment *s)
 
 static ring *ring_of(const yk_segment *s, int sender)
 {
-    return (ring *)(s->at + PAGE + (size_t)sender * ring_stride(s) + (PAGE - sizeof(ring)));
-}
-
-/* One word for 64 senders, each on a cache line of its own. */
-static _Atomic uint64_t *word_of(const yk_segment *s, int word)
-{
-    return (_Atomic uint64_t *)(s->at + (size_t)word * 64);
+    return (ring *)(s->at + (size_t)sender * ring_stride(s) + (PAGE - sizeof(ring)));
 }
 
 static size_t segment_bytes(const yk_segment *s)
 {
-    return PAGE + (size_t)s->senders * ring_stride(s);
+    return (size_t)s->senders * ring_stride(s);
 }
 
 yk_status yk_segment_create(int senders, yk_segment *out)
 {
     *out = (yk_segment){
         .fd = memfd_create("yoke-messages", MFD_CLOEXEC), .senders = senders, .ring = ring_bytes(senders)};
-    if (senders > 64 * MAX_WORDS)
-        return yk_fail(
-            YK_EUSAGE,
-            "%d processes cannot share memory: at most %d can; set YOKE_SHARED_MEMORY=0 to use sockets",
-            senders, 64 * MAX_WORDS);
     void *at = out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out))
                    ? MAP_FAILED
                    : mmap(NULL, segment_bytes(out), PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
@@ -121,15 +110,4 @@ bool yk_ring_is_empty(const yk_segment *s, int sender)
     ring *r = ring_of(s, sender);
     return atomic_load_explicit(&r->written, memory_order_acquire) ==
            atomic_load_explicit(&r->read, memory_order_relaxed);
-}
-
-void yk_ring_notify(const yk_segment *s, int sender)
-{
-    atomic_fetch_or(word_of(s, sender / 64), (uint64_t)1 << sender % 64);
-}
-
-uint64_t yk_segment_ready(const yk_segment *s, int word)
-{
-    _Atomic uint64_t *w = word_of(s, word);
-    return atomic_load_explicit(w, memory_order_relaxed) ? atomic_exchange(w, 0) : 0;
 }

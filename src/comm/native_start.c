@@ -331,7 +331,6 @@ yk_status yk__native_create(const char *token, int peers, yk__native **out)
     t->segment.fd = -1;
     snprintf(t->job.token, sizeof t->job.token, "%s", token);
     TAILQ_INIT(&t->stored);
-    TAILQ_INIT(&t->blocked);
     t->epoll = epoll_create1(EPOLL_CLOEXEC);
     *out = t;
     if (t->epoll >= 0)
