@@ -89,13 +89,6 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 
 /* ---- output ---- */
 
-/* Frees a message that owns its bytes. */
-static void free_message(yk__message *m)
-{
-    free(m->buf);
-    free(m);
-}
-
 /* May be called again, if nothing could be sent. */
 static void begin_output(yk__native_peer *p, yk__message *o)
 {
@@ -138,8 +131,6 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         if (!o->left[0].iov_len && !o->left[1].iov_len && !o->left[2].iov_len) {
             TAILQ_REMOVE(&p->outputs, o, entry);
             o->done = true;
-            if (o->owns_buf)
-                free_message(o);
         } else if (!sent) {
             break;
         }
@@ -169,7 +160,8 @@ static void release_stored(yk__native *t, yk__message *s)
 {
     TAILQ_REMOVE(&t->stored, s, entry);
     t->peer[s->peer].stored_bytes -= s->bytes;
-    free_message(s);
+    free(s->buf);
+    free(s);
 }
 
 static void deliver(yk__native *t, yk__message *s, yk__message *r)
@@ -216,7 +208,7 @@ static yk__message *store(yk__native *t, yk__native_peer *p)
                        .tag = p->header.tag,
                        .buf = buf,
                        .bytes = p->header.bytes,
-                       .owns_buf = true};
+                       .stored = true};
     TAILQ_INSERT_TAIL(&t->stored, s, entry);
     p->stored_bytes += s->bytes;
     p->longest_stored = s->bytes > p->longest_stored ? s->bytes : p->longest_stored;
@@ -270,7 +262,7 @@ static bool end_frame(yk__native *t, yk__native_peer *p)
     p->message = NULL;
     if (m) {
         complete_receive(m, p->header.bytes);
-        if (m->owns_buf && (posted = take_posted(p, m->tag))) /* since it began to arrive */
+        if (m->stored && (posted = take_posted(p, m->tag))) /* since it began to arrive */
             deliver(t, m, posted);
     } else if (p->header.kind == YK__FRAME_ABORT &&
                t->aborted_by < 0) { /* else a message that was abandoned */
@@ -407,11 +399,6 @@ static void clear_peer(yk__native *t, yk__native_peer *p)
 {
     p->message = NULL;
     p->to = NULL;
-    for (yk__message *o = TAILQ_FIRST(&p->outputs), *next; o; o = next) {
-        next = TAILQ_NEXT(o, entry);
-        if (o->owns_buf)
-            free_message(o);
-    }
     TAILQ_INIT(&p->outputs);
     TAILQ_INIT(&p->posted);
     for (yk__message *s = TAILQ_FIRST(&t->stored), *next; s; s = next) {
@@ -591,39 +578,20 @@ static char *native_take(void *self, int peer, int tag, size_t *bytes_out)
     return data;
 }
 
-/* A part of a message was sent: the rest is copied, because other messages may follow. NULL: there is no such message. */
-static yk__message *copy_rest(yk__native_peer *p, bool *ok)
-{
-    yk__message *o = TAILQ_FIRST(&p->outputs), *copy;
-    if (!o || !o->begun || o->owns_buf)
-        return NULL;
-    const size_t left = o->left[1].iov_len;
-    char *rest = malloc(left + 1);
-    if (!(copy = malloc(sizeof *copy)) || !rest) {
-        free(copy);
-        free(rest);
-        *ok = false;
-        return NULL;
-    }
-    *copy = *o;
-    copy->owns_buf = true;
-    copy->buf = memcpy(rest, o->left[1].iov_base, left);
-    copy->left[0].iov_base = (char *)&copy->header + (sizeof copy->header - o->left[0].iov_len);
-    copy->left[1].iov_base = rest;
-    copy->left[2].iov_base = (char *)&copy->crc + (CRC - o->left[2].iov_len);
-    return copy;
-}
-
 static void native_abandon(void *self)
 {
     yk__native *t = self;
     for (int i = 0; i < t->npeers; i++) {
+        yk__message *o = TAILQ_FIRST(&t->peer[i].outputs);
+        TAILQ_INIT(&t->peer[i].outputs);
+        if (o && o->begun) /* other messages may follow its rest */
+            TAILQ_INSERT_HEAD(&t->peer[i].outputs, o, entry);
+    }
+    flush(t, 1.0);
+    for (int i = 0; i < t->npeers; i++) {
         yk__native_peer *p = &t->peer[i];
-        bool usable = !is_lost(t, p);
-        yk__message *rest = copy_rest(p, &usable);
+        const bool usable = !is_lost(t, p) && TAILQ_EMPTY(&p->outputs);
         clear_peer(t, p);
-        if (rest)
-            TAILQ_INSERT_TAIL(&p->outputs, rest, entry);
         p->broken = !usable; /* usable peers still have to be told that the job ends */
     }
     free_requests(t);

@@ -81,10 +81,9 @@ typedef struct yk__message {
     TAILQ_ENTRY(yk__message)
     entry; /* in one of the lists of its peer; stored ones, of all peers: in the order of arrival */
     int peer, tag;
-    char *buf;    /* stored: owned */
-    size_t bytes; /* of the message; to receive: the capacity, then the length */
-    bool owns_buf,
-        done; /* owns_buf: a stored message, or the rest of an output; done: all bytes of a stored message have arrived */
+    char *buf;         /* stored: owned */
+    size_t bytes;      /* of the message; to receive: the capacity, then the length */
+    bool stored, done; /* done: a request; or all bytes of a stored message have arrived */
     int error;
     /* to send */
     yk__frame header;
