@@ -400,7 +400,7 @@ static void test_wrong_token(void **state)
         _exit(yk_dial(address, other_token, &hello, 10.0, &client));
     int status = 0;
     while (waitpid(pid, &status, WNOHANG) == 0)
-        assert_int_equal(yk_listener_accept(l, &got), -1);
+        assert_int_equal(yk_listener_accept(l, 0.01, &got), -1);
     assert_int_equal(WEXITSTATUS(status), YK_EUSAGE);
     yk_listener_free(l);
     assert_int_equal(yk_listener_create("127.0.0.1:0", -1, "", &l), YK_EUSAGE);

@@ -333,31 +333,18 @@ static void pump_in(yk__native *t, yk__native_peer *p)
 
 /* ---- progress ---- */
 
-static void accept_peers(yk__native *t)
-{
-    yk_hello hello;
-    int fd;
-    while (t->npeers < YK_MAX_JOINED && (fd = yk_listener_accept(t->listener, &hello)) >= 0)
-        yk__native_add_peer(t, fd, 0);
-}
-
-/* Sockets, processes that ended, workers that join. */
+/* Sockets, processes that ended. */
 static void read_events(yk__native *t)
 {
     struct epoll_event event[64];
     const int n = epoll_wait(t->epoll, event, 64, 0);
     for (int i = 0; i < n; i++) {
-        const uint32_t index = (uint32_t)event[i].data.u64;
-        switch ((int)(event[i].data.u64 >> 32)) {
-        case YK__EVENT_SOCKET:
-            pump_in(t, &t->peer[index]);
-            break;
-        case YK__EVENT_PROCESS:
-            t->peer[index].exited = true;
-            epoll_ctl(t->epoll, EPOLL_CTL_DEL, t->peer[index].pidfd, NULL);
-            break;
-        default:
-            accept_peers(t);
+        yk__native_peer *p = &t->peer[(uint32_t)event[i].data.u64];
+        if (event[i].data.u64 >> 32 == YK__EVENT_SOCKET) {
+            pump_in(t, p);
+        } else {
+            p->exited = true;
+            epoll_ctl(t->epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
         }
     }
 }
@@ -458,7 +445,7 @@ static void native_stop(void *self)
     for (int i = 0; i < t->npeers; i++)
         if (t->peer[i].fd >= 0)
             shutdown(t->peer[i].fd, SHUT_WR);
-    while (t->watched > (t->listener != NULL) && yk_wait_poll(&w))
+    while (t->watched && yk_wait_poll(&w))
         progress(t);
     yk__native_free(t);
 }
@@ -622,8 +609,10 @@ static bool native_lost(void *self, int peer)
 static int native_peers(void *self)
 {
     yk__native *t = self;
-    if (t->listener)
-        progress(t);
+    yk_hello hello;
+    for (int fd; t->listener && t->npeers < YK_MAX_JOINED &&
+                 (fd = yk_listener_accept(t->listener, 0.0, &hello)) >= 0;)
+        yk__native_add_peer(t, fd, 0);
     return t->npeers;
 }
 

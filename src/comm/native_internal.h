@@ -45,12 +45,12 @@ _Static_assert(sizeof(yk_hello) == 80 && sizeof((yk_hello *)0)->address >= INET6
 
 /* listen_fd: a socket that listens there already, which is closed with the listener; -1: none. */
 yk_status yk_listener_create(const char *address, int listen_fd, const char *token, yk_listener **out);
-int yk_listener_port(const yk_listener *l);       /* 0: a Unix socket */
-int yk_listener_descriptor(const yk_listener *l); /* readable: there is something to do */
-void yk_listener_free(yk_listener *l);            /* NULL is fine */
+int yk_listener_port(const yk_listener *l); /* 0: a Unix socket */
+void yk_listener_free(yk_listener *l);      /* NULL is fine */
 
-/* Works on all connections, without blocking. Returns a socket (non-blocking) that is authenticated; -1: none yet. */
-int yk_listener_accept(yk_listener *l, yk_hello *out);
+/* Waits until there is something to do, or for so many seconds, and works on all connections. Returns a socket (non-blocking) that
+ * is authenticated; -1: none yet. */
+int yk_listener_accept(yk_listener *l, double seconds, yk_hello *out);
 
 /* Connects, and tries again until the timeout if nobody listens yet. The socket is blocking. YK_EUSAGE: the tokens
  * differ; YK_ELOST: cannot be reached. */
@@ -151,6 +151,6 @@ void yk__native_leave_early(yk__native *t); /* tells the others that this rank w
 yk_status yk__native_add_peer(yk__native *t, int fd, pid_t pid);
 
 /* What an event of epoll is about; with the index of a peer, it is the event's data. */
-enum { YK__EVENT_SOCKET, YK__EVENT_PROCESS, YK__EVENT_LISTENER };
+enum { YK__EVENT_SOCKET, YK__EVENT_PROCESS };
 
 #endif

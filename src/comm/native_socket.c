@@ -18,6 +18,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -25,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -125,7 +125,7 @@ typedef struct {
 } pending;
 
 struct yk_listener {
-    int fd, epoll;
+    int fd;
     char token[YK_TOKEN_TEXT]; /* "": none */
     pending pending[MAX_PENDING];
 };
@@ -149,10 +149,6 @@ yk_status yk_listener_create(const char *address, int listen_fd, const char *tok
         st = yk_socket_listen(address, &l->fd);
     else
         fcntl(listen_fd, F_SETFL, O_NONBLOCK);
-    l->epoll = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (!st && (l->epoll < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->fd, &event)))
-        st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
     if (st)
         yk_listener_free(l);
     else
@@ -166,16 +162,9 @@ void yk_listener_free(yk_listener *l)
         return;
     for (int i = 0; i < MAX_PENDING; i++)
         drop(&l->pending[i]);
-    if (l->epoll >= 0)
-        close(l->epoll);
     if (l->fd >= 0)
         close(l->fd);
     free(l);
-}
-
-int yk_listener_descriptor(const yk_listener *l)
-{
-    return l->epoll;
 }
 
 int yk_listener_port(const yk_listener *l)
@@ -196,11 +185,9 @@ static void accept_new(yk_listener *l)
         pending *p = l->pending; /* the oldest */
         for (int k = 1; k < MAX_PENDING; k++)
             p = l->pending[k].since < p->since ? &l->pending[k] : p;
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
         drop(p);
         *p = (pending){.fd = fd, .since = yk_now()};
-        if ((!*l->token && !same_user(fd)) || !make_opening(&p->own) ||
-            epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) || !send_now(fd, &p->own, sizeof p->own))
+        if ((!*l->token && !same_user(fd)) || !make_opening(&p->own) || !send_now(fd, &p->own, sizeof p->own))
             drop(p);
     }
 }
@@ -223,28 +210,32 @@ static int continue_handshake(const yk_listener *l, pending *p)
 }
 
 /* Looks only at connections that are ready, without a system call for the others: strangers may keep many of them open. */
-int yk_listener_accept(yk_listener *l, yk_hello *out)
+int yk_listener_accept(yk_listener *l, double seconds, yk_hello *out)
 {
+    struct pollfd at[MAX_PENDING + 1] = {{.fd = l->fd, .events = POLLIN}};
+    pending *of[MAX_PENDING + 1];
+    nfds_t n = 1;
+    for (pending *p = l->pending; p < l->pending + MAX_PENDING; p++)
+        if (p->since > 0.0) {
+            of[n] = p;
+            at[n++] = (struct pollfd){.fd = p->fd, .events = POLLIN};
+        }
+    poll(at, n, (int)ceil(seconds * 1e3));
     const double now = yk_now();
-    struct epoll_event event[64];
-    const int n = epoll_wait(l->epoll, event, 64, 0), on = 1;
-    accept_new(l);
-    for (int i = 0; i < MAX_PENDING; i++)
-        if (now - l->pending[i].since > handshake_timeout)
-            drop(&l->pending[i]);
-    for (int i = 0; i < n; i++) {
-        pending *p = event[i].data.ptr;
-        const int result = p && p->since > 0.0 ? continue_handshake(l, p) : 0, fd = p ? p->fd : -1;
+    for (nfds_t i = 1; i < n; i++) {
+        pending *p = of[i];
+        const bool late = now - p->since > handshake_timeout;
+        const int result = late ? -1 : at[i].revents ? continue_handshake(l, p) : 0, on = 1;
         if (result < 0)
             drop(p);
         if (result < 1)
             continue;
         *out = p->theirs.second.hello;
         *p = (pending){0};
-        epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
-        return fd;
+        setsockopt(at[i].fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
+        return at[i].fd;
     }
+    accept_new(l);
     return -1;
 }
 

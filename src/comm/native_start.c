@@ -85,25 +85,15 @@ static yk_status name_missing(const yk__native *t)
                    missing == 1 ? "" : "s", ranks, t->timeout, t->job.master);
 }
 
-/* Waits until the listener may have something to do. False: it is too late. */
-static bool wait_for_listener(const yk__native *t)
-{
-    struct pollfd p = {.fd = yk_listener_descriptor(t->listener), .events = POLLIN};
-    const double left = t->until - yk_now();
-    if (left > 0.0)
-        poll(&p, 1, left < 0.1 ? (int)(left * 1e3) + 1 : 100);
-    return left > 0.0;
-}
-
 /* Accepts the connections of `count` ranks, from `first` on. YK_EINTERRUPTED: one was stopped. */
 static yk_status accept_ranks(yk__native *t, int first, int count)
 {
     while (count > 0) {
         yk_hello hello;
-        const int fd = yk_listener_accept(t->listener, &hello);
+        const int fd = yk_listener_accept(t->listener, fmin(fmax(t->until - yk_now(), 0.0), 0.1), &hello);
         if (atomic_load(&t->leaving))
             t->until = fmin(t->until, yk_now() + leave_seconds);
-        if (fd < 0 && wait_for_listener(t))
+        if (fd < 0 && yk_now() < t->until)
             continue;
         if (fd < 0 && atomic_load(&t->leaving))
             break;
@@ -360,13 +350,10 @@ yk_status yk_native_listen(const char *address, const char *token, yk_address *b
     if (st)
         return st;
     st = yk_listener_create(address, -1, token, &t->listener);
-    if (!st && !watch(t, yk_listener_descriptor(t->listener), YK__EVENT_LISTENER, 0))
-        st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
     if (st) {
         yk__native_free(t);
         return st;
     }
-    t->watched++;
     if (yk_listener_port(t->listener))
         snprintf(bound_out->text, sizeof bound_out->text, "%.*s:%d", (int)(strrchr(address, ':') - address),
                  address, yk_listener_port(t->listener));
