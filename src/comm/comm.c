@@ -477,8 +477,8 @@ static yk_status find_dead(const yk_comm *c, const yk_op *op, int n, bool thorou
 static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double began, double now,
                                double seconds, const char *what)
 {
-    const bool heartbeats = c->limit > 0.0 && c->size > 1;
-    const double limit = c->limit > 0.0 ? c->limit : seconds;
+    const bool heartbeats = c->heartbeat && c->size > 1;
+    const double limit = c->startup ? c->startup->config.limit : seconds;
     char ranks[256] = "";
     int overdue = 0;
     for (int i = 0; i < (heartbeats ? c->size : n) && strlen(ranks) < sizeof ranks - 16; i++)

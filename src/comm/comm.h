@@ -206,7 +206,8 @@ yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, c
 /* Rank 0, after yk_comm_open(): the description (taken) that is sent to workers that ask for it. */
 void yk_comm_describe(yk_comm *c, char *text);
 yk_status yk_comm_ask(const char *address, const char *token, double timeout, char **text_out);
-/* A server: how many workers have connected. They are peers from `size` on. Answers those that ask: call it regularly. */
+/* A server: how many workers have connected. They are peers from `size` on. Answers those that ask: call it regularly. A worker that
+ * has joined: how many servers it is connected to. */
 int yk_comm_joined(yk_comm *c);
 /* Whether the transport has lost the peer, and all its messages were received; or another rank has ended the job: then
  * yk_comm_check() has the error. */
@@ -217,6 +218,5 @@ yk_status yk_comm_check(const yk_comm *c);
 
 /* In a worker that joins: server i is peer 1 + i. It is rank 0 of a job of its own. */
 yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk_comm **out);
-int yk_comm_servers(const yk_comm *c); /* how many it is connected to */
 
 #endif

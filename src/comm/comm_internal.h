@@ -26,8 +26,7 @@ struct yk_comm {
     yk_transport transport[2]; /* by YK__RANKS and YK__JOINED; ops NULL: no such peers */
     char *description;         /* of the job, sent to those that ask for it; NULL: none yet */
     yk_rendezvous job;
-    bool asked;  /* to end the job */
-    int servers; /* that this process joined */
+    bool asked; /* to end the job */
     int rank, size;
     double stopped_timeout; /* a process that is stopped for longer is lost */
     yk_comm_counts counts;
@@ -35,12 +34,11 @@ struct yk_comm {
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */
     /* heartbeats during start-up (startup.c) */
-    double limit;        /* heartbeat timeout in seconds; 0: no heartbeats */
     double heartbeat_at; /* when the last ones were sent */
     struct {
         double at;        /* when the latest one from this peer arrived */
         uint64_t request; /* of the last one to this peer */
-    } * heartbeat;        /* [size] */
+    } * heartbeat;        /* [size]; NULL: no heartbeats */
 };
 
 /* The transport that reaches a peer; *peer: its number there. */

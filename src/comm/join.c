@@ -56,11 +56,8 @@ static void listen_at(yk_comm *c, bool anywhere, const char *token, yk_address *
     const char *colon = strncmp(c->job.master, "unix:", 5) ? strrchr(c->job.master, ':') : NULL;
     const char *port = colon ? colon + 1 : "0";
     const bool has_port = strcmp(port, "0") != 0; /* the engine may use several hosts */
-    bool one_host = true;
     snprintf(address, sizeof address, "[::]:%s", c->rank == 0 ? port : "0");
-    for (int r = 0; r < c->size; r++)
-        one_host &= c->address[r].host == c->address[c->rank].host;
-    if (one_host && !anywhere && !has_port)
+    if (yk_comm_local_size(c) == c->size && !anywhere && !has_port)
         snprintf(address, sizeof address, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
                  (unsigned long long)yk_now_ns());
     yk_status st = yk_native_listen(address, token, out, &c->transport[YK__JOINED]);
@@ -132,7 +129,6 @@ static yk_status connect_servers(const yk_address *server, int n, const char *to
     if (!c || !(c->counts.sent_to = calloc(1, sizeof *c->counts.sent_to)))
         return yk_fail_memory(sizeof *c, "the servers of the job");
     c->size = 1;
-    c->servers = n;
     c->stopped_timeout = timeout;
     snprintf(c->world.library, sizeof c->world.library, "native");
     return yk_native_connect(server, n, token, timeout, &c->transport[YK__JOINED]);
@@ -186,9 +182,4 @@ yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk
     if (st)
         return yk_fail(st, "cannot join the job: %s; check that it is still running", yk_error());
     return startup ? yk__heartbeats_begin(*out, startup) : YK_OK;
-}
-
-int yk_comm_servers(const yk_comm *c)
-{
-    return c->servers;
 }

@@ -50,7 +50,7 @@ static yk_status send_heartbeats(yk_comm *c)
 
 yk_status yk__heartbeat(yk_comm *c, double now)
 {
-    if (!c->limit || c->size == 1)
+    if (!c->heartbeat || c->size == 1)
         return YK_OK;
     yk_status st = receive_heartbeats(c, now);
     if (!st && now - c->heartbeat_at > beat_every) {
@@ -64,7 +64,7 @@ bool yk__missed_heartbeats(const yk_comm *c, int rank, double began, double now)
 {
     const double margin =
         c->rank == 0 ? 0.0 : 1.0; /* rank 0 can name the missing rank, so it times out first */
-    return exchanges(c, rank) && now - fmax(began, c->heartbeat[rank].at) > c->limit + margin;
+    return exchanges(c, rank) && now - fmax(began, c->heartbeat[rank].at) > c->startup->config.limit + margin;
 }
 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
@@ -72,17 +72,18 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
     if (!(c->heartbeat = calloc((size_t)c->size, sizeof *c->heartbeat)))
         return yk_fail_memory((size_t)c->size * sizeof *c->heartbeat, "the heartbeats");
     c->startup = startup;
-    c->limit = startup->config.limit;
     c->heartbeat_at = yk_now();
     return YK_OK;
 }
 
 yk_status yk_comm_ready(yk_comm *c)
 {
-    const bool waits = c->limit > 0.0 && c->size > 1;
-    const yk_status st = waits ? yk_comm_barrier(c, c->limit, "all processes to be ready to train") : YK_OK;
+    const bool waits = c->startup && c->size > 1;
+    const yk_status st =
+        waits ? yk_comm_barrier(c, c->startup->config.limit, "all processes to be ready to train") : YK_OK;
     yk__startup_attach(c->startup, NULL);
-    c->limit = 0.0;
+    free(c->heartbeat);
+    c->heartbeat = NULL;
     c->startup = NULL;
     return st;
 }

@@ -114,7 +114,7 @@ static yk_status join(yk__trainer *t)
         st = yk_comm_join(t->config->join_text, k->startup, t->plan->startup_timeout, &k->comm);
     if (!st)
         st = plan_process(t, yk_cores());
-    if (!st && (!t->plan->joinable || t->plan->owners != yk_comm_servers(k->comm)))
+    if (!st && (!t->plan->joinable || t->plan->owners != yk_comm_joined(k->comm)))
         return yk_fail(
             YK_EUSAGE,
             "%s cannot be joined: its %s; only asynchronous jobs with dedicated servers (--mode async "
