@@ -413,8 +413,6 @@ void yk__native_free(yk__native *t)
     yk_listener_free(t->listener);
     if (t->epoll >= 0)
         close(t->epoll);
-    free(t->hello);
-    free(t->peer);
     free(t);
 }
 

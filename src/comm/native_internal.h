@@ -122,8 +122,7 @@ typedef struct {
     _Atomic bool started;       /* its ranks are connected */
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout, until;      /* for all processes to start: seconds; a time */
-    yk_hello *hello;            /* [job.size] what the ranks said about themselves */
-    yk__native_peer *peer;      /* [max_peers], of which npeers are connected */
+    yk_hello *hello;            /* [job.size] what the ranks said about themselves; behind the peers */
     int npeers, max_peers;
     yk_segment segment; /* others write to it */
     yk_listener *listener;
@@ -134,6 +133,7 @@ typedef struct {
     struct yk__messages stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;
     int aborted_by, aborted_status; /* aborted_by -1: nobody */
+    yk__native_peer peer[];         /* [max_peers], of which npeers are connected */
 } yk__native;
 
 enum { YK__CODE_ABORTED = 1, YK__CODE_TOO_LONG, YK__CODE_MEMORY };

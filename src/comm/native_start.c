@@ -301,17 +301,14 @@ int yk__native_start(void *self, yk_world *out)
 
 yk_status yk__native_create(const char *token, int peers, yk__native **out)
 {
-    yk__native *t = calloc(1, sizeof *t);
-    yk__native_peer *peer = calloc((size_t)peers, sizeof *peer);
-    yk_hello *hello = calloc((size_t)peers, sizeof *hello);
-    if (!t || !peer || !hello) {
-        free(t);
-        free(peer);
-        free(hello);
-        yk_fail_memory((size_t)peers * sizeof *peer, "the connections");
+    const size_t bytes = sizeof(yk__native) + (size_t)peers * (sizeof(yk__native_peer) + sizeof(yk_hello));
+    yk__native *t = calloc(1, bytes);
+    if (!t) {
+        yk_fail_memory(bytes, "the connections");
         return YK_ESYSTEM;
     }
-    *t = (yk__native){.peer = peer, .hello = hello, .max_peers = peers, .job.rank = -1, .aborted_by = -1};
+    *t = (yk__native){
+        .hello = (yk_hello *)&t->peer[peers], .max_peers = peers, .job.rank = -1, .aborted_by = -1};
     for (int i = 0; i < peers; i++) {
         yk__native_peer *p = &t->peer[i];
         *p = (yk__native_peer){.fd = -1, .pidfd = -1, .out.fd = -1};
