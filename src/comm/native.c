@@ -33,9 +33,9 @@ static bool is_lost(const yk__native *t, const yk__native_peer *p)
     return p->broken || (p->exited && (!p->shares_memory || yk_ring_is_empty(&t->segment, index)));
 }
 
-static size_t overhead(const yk__native_peer *p)
+static size_t frame_bytes(const yk__native_peer *p, const yk__frame *header)
 {
-    return p->shares_memory ? 0 : CRC;
+    return sizeof *header + header->bytes + (p->shares_memory ? 0 : CRC);
 }
 
 /* ---- streams: a ring or a socket ---- */
@@ -89,33 +89,20 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 
 /* ---- output ---- */
 
-/* May be called again, if nothing could be sent. */
-static void begin_output(yk__native_peer *p, yk__message *o)
-{
-    o->header.crc = 0;
-    if (!p->shares_memory)
-        o->header.crc = yk_crc32c(&o->header, sizeof o->header);
-    o->crc = ~0u;
-    o->left[0] = (struct iovec){&o->header, sizeof o->header};
-    o->left[1] = (struct iovec){o->buf, o->bytes};
-    o->left[2] = (struct iovec){&o->crc, overhead(p)};
-}
-
 /* Sends header and bytes, or the CRC, to which bytes are added when they were sent, while they are in the cache. */
 static size_t send_some(const yk__native *t, yk__native_peer *p, yk__message *o)
 {
-    const int first = o->left[0].iov_len || o->left[1].iov_len ? 0 : 2;
-    struct iovec now[2] = {o->left[first], o->left[1]};
-    const int n = now[1].iov_len ? 2 : 1;
-    now[1].iov_len = now[1].iov_len < PIECE ? now[1].iov_len : PIECE;
-    const size_t sent = p->shares_memory ? ring_write(t, p, now, n) : socket_write(p, now, n);
-    for (size_t i = (size_t)first, k, rest = sent; rest; i++, rest -= k) {
-        struct iovec *left = &o->left[i];
-        k = rest < left->iov_len ? rest : left->iov_len;
-        if (i == 1 && !p->shares_memory)
-            o->crc = yk_crc32c_add(o->crc, left->iov_base, k);
-        *left = (struct iovec){(char *)left->iov_base + k, left->iov_len - k};
-    }
+    const size_t begin = sizeof o->header, head = o->sent < begin ? begin - o->sent : 0,
+                 at = o->sent + head - begin, left = at < o->bytes ? o->bytes - at : 0;
+    struct iovec part[2] = {{(char *)&o->header + begin - head, head},
+                            {left ? o->buf + at : NULL, left < PIECE ? left : PIECE}};
+    const int n = head && !left ? 1 : 2;
+    if (!head && !left)
+        part[1] = (struct iovec){(char *)&o->crc + (at - o->bytes), CRC - (at - o->bytes)};
+    const size_t sent = p->shares_memory ? ring_write(t, p, part, n) : socket_write(p, part, n);
+    if (!p->shares_memory && left && sent > head)
+        o->crc = yk_crc32c_add(o->crc, part[1].iov_base, sent - head);
+    o->sent += sent;
     return sent;
 }
 
@@ -124,15 +111,11 @@ static void pump_out(yk__native *t, yk__native_peer *p)
 {
     yk__message *o;
     while (!is_lost(t, p) && (o = TAILQ_FIRST(&p->outputs))) {
-        if (!o->begun)
-            begin_output(p, o);
-        const size_t sent = send_some(t, p, o);
-        o->begun |= sent > 0;
-        if (!o->left[0].iov_len && !o->left[1].iov_len && !o->left[2].iov_len) {
+        if (!send_some(t, p, o))
+            break;
+        if (o->sent == frame_bytes(p, &o->header)) {
             TAILQ_REMOVE(&p->outputs, o, entry);
             o->done = true;
-        } else if (!sent) {
-            break;
         }
     }
 }
@@ -141,6 +124,9 @@ static void queue(yk__native *t, yk__message *m, yk__frame_kind kind)
 {
     yk__native_peer *p = &t->peer[m->peer];
     m->header = (yk__frame){.kind = kind, .tag = m->tag, .bytes = (uint32_t)m->bytes};
+    if (!p->shares_memory)
+        m->header.crc = yk_crc32c(&m->header, sizeof m->header);
+    m->crc = ~0u;
     TAILQ_INSERT_TAIL(&p->outputs, m, entry);
     pump_out(t, p);
 }
@@ -298,10 +284,11 @@ static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
     } else {
         const size_t bytes = p->header.bytes, at = p->got - begin;
         n = at < bytes ? read_payload(t, p, at, bytes)
-                       : stream_read(t, p, (char *)&p->expected_crc + (at - bytes), bytes + overhead(p) - at);
+                       : stream_read(t, p, (char *)&p->expected_crc + (at - bytes),
+                                     frame_bytes(p, &p->header) - p->got);
         p->got += n;
     }
-    if (*ok && p->got == begin + p->header.bytes + overhead(p)) {
+    if (*ok && p->got == frame_bytes(p, &p->header)) {
         p->got = 0;
         *ok = end_frame(t, p);
     }
@@ -569,7 +556,7 @@ static void native_abandon(void *self)
     for (int i = 0; i < t->npeers; i++) {
         yk__message *o = TAILQ_FIRST(&t->peer[i].outputs);
         TAILQ_INIT(&t->peer[i].outputs);
-        if (o && o->begun) /* other messages may follow its rest */
+        if (o && o->sent) /* other messages may follow its rest */
             TAILQ_INSERT_HEAD(&t->peer[i].outputs, o, entry);
     }
     flush(t, 1.0);

@@ -87,9 +87,8 @@ typedef struct yk__message {
     int error;
     /* to send */
     yk__frame header;
-    bool begun;           /* a part of it was sent */
-    struct iovec left[3]; /* of header, bytes and CRC */
-    uint32_t crc;         /* of the bytes so far */
+    size_t sent;  /* of header, bytes and CRC */
+    uint32_t crc; /* of the bytes so far */
 } yk__message;
 TAILQ_HEAD(yk__messages, yk__message);
 
