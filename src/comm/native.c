@@ -226,7 +226,6 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
     if (!p->shares_memory && crc != yk_crc32c(h, sizeof *h))
         return false;
     p->message = NULL;
-    p->to = NULL;
     p->crc = ~0u;
     if (h->kind == YK__FRAME_ABORT)
         return h->bytes == 0;
@@ -234,8 +233,6 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
         return false;
     if (!(p->message = take_posted(p, h->tag)))
         p->message = store(t, p);
-    if (p->message && h->bytes <= p->message->bytes)
-        p->to = p->message->buf;
     return p->message;
 }
 
@@ -243,7 +240,7 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
 static bool end_frame(yk__native *t, yk__native_peer *p)
 {
     yk__message *m = p->message, *posted;
-    if (!p->shares_memory && p->to && p->crc != p->expected_crc)
+    if (!p->shares_memory && p->crc != p->expected_crc)
         return false;
     p->message = NULL;
     if (m) {
@@ -258,17 +255,17 @@ static bool end_frame(yk__native *t, yk__native_peer *p)
     return true;
 }
 
-/* Reads the bytes of a message; those of one that is too long for its receiver go nowhere. */
+/* Reads the bytes of a message; those of one that is too long for its receiver, or was abandoned, go nowhere. */
 static size_t read_payload(yk__native *t, yk__native_peer *p, size_t at, size_t n)
 {
     char nowhere[4096];
-    if (p->to) {
-        const size_t got = stream_read(t, p, p->to + at, n - at < PIECE ? n - at : PIECE);
-        if (!p->shares_memory)
-            p->crc = yk_crc32c_add(p->crc, p->to + at, got);
-        return got;
-    }
-    return stream_read(t, p, nowhere, n - at < sizeof nowhere ? n - at : sizeof nowhere);
+    const bool fits = p->message && n <= p->message->bytes;
+    char *to = fits ? p->message->buf + at : nowhere;
+    const size_t max = fits ? PIECE : sizeof nowhere,
+                 got = stream_read(t, p, to, n - at < max ? n - at : max);
+    if (!p->shares_memory)
+        p->crc = yk_crc32c_add(p->crc, to, got);
+    return got;
 }
 
 /* Reads the next part of the frame: header, bytes, CRC. 0: there is nothing to read. */
@@ -372,7 +369,6 @@ static void free_requests(yk__native *t)
 static void clear_peer(yk__native *t, yk__native_peer *p)
 {
     p->message = NULL;
-    p->to = NULL;
     TAILQ_INIT(&p->outputs);
     TAILQ_INIT(&p->posted);
     for (yk__message *s = TAILQ_FIRST(&t->stored), *next; s; s = next) {

@@ -110,7 +110,6 @@ typedef struct yk__native_peer {
     /* the frame that is arriving */
     yk__frame header;
     size_t got;                 /* of header, bytes and CRC */
-    char *to;                   /* where its bytes go; NULL: nowhere */
     uint32_t crc, expected_crc; /* of the bytes so far; the one that follows them */
     yk__message *message;       /* a receive, or stored; NULL: the frame is no message */
 } yk__native_peer;

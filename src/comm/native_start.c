@@ -100,21 +100,19 @@ static yk_status accept_ranks(yk__native *t, int first, int count)
         if (fd < 0)
             return name_missing(t);
         yk__native_peer *p = hello.rank >= first && hello.rank < t->job.size ? &t->peer[hello.rank] : NULL;
-        const bool is_new = p && p->fd < 0 && !p->broken;
-        if (hello.size == LEAVES) { /* it has connected to announce that it will not take part */
-            close(fd);
-            atomic_store(&t->leaving, true);
-            if (is_new)
-                p->broken = true;
-            count -= is_new;
-            continue;
-        }
-        if (hello.size != t->job.size || !p || p->fd >= 0) {
+        const bool leaves = hello.size == LEAVES, is_new = p && p->fd < 0;
+        if (!leaves && (!is_new || hello.size != t->job.size)) {
             close(fd);
             return yk_fail(YK_EUSAGE,
                            "a process connected as rank %d of %d to rank %d of %d: the numbers of processes "
                            "differ, or two processes have the same rank; check how they were started",
                            hello.rank, hello.size, t->job.rank, t->job.size);
+        }
+        if (leaves) /* it has connected to announce that it will not take part */
+            atomic_store(&t->leaving, true);
+        if (!is_new) {
+            close(fd);
+            continue;
         }
         p->fd = fd;
         t->hello[hello.rank] = hello;
