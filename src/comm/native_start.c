@@ -7,6 +7,7 @@
 #include "comm/comm_internal.h"
 #include <errno.h>
 #include <math.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,16 +30,12 @@ static void address_of(int fd, bool own, char *out, size_t size)
 {
     struct sockaddr_storage at = {0};
     socklen_t n = sizeof at;
-    const struct sockaddr_in6 *six = (struct sockaddr_in6 *)&at;
     *out = '\0';
-    if ((own ? getsockname : getpeername)(fd, (struct sockaddr *)&at, &n))
-        return;
-    if (at.ss_family == AF_INET)
-        inet_ntop(AF_INET, &((struct sockaddr_in *)&at)->sin_addr, out, (socklen_t)size);
-    else if (at.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
-        inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, out, (socklen_t)size);
-    else if (at.ss_family == AF_INET6)
-        inet_ntop(AF_INET6, &six->sin6_addr, out, (socklen_t)size);
+    (own ? getsockname : getpeername)(fd, (struct sockaddr *)&at, &n);
+    if (at.ss_family != AF_UNIX)
+        getnameinfo((struct sockaddr *)&at, n, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST);
+    if (strncmp(out, "::ffff:", 7) == 0) /* IPv4 */
+        memmove(out, out + 7, strlen(out + 7) + 1);
 }
 
 static bool is_loopback(const char *address)
