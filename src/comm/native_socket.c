@@ -115,7 +115,7 @@ static yk_status check_token(const char *address, const char *token)
 
 typedef struct {
     int fd;
-    double since; /* 0: not used, which is older than all others */
+    double since;
     opening own;
     struct {
         opening first;
@@ -127,14 +127,16 @@ typedef struct {
 struct yk_listener {
     int fd;
     char token[YK_TOKEN_TEXT]; /* "": none */
-    pending pending[MAX_PENDING];
+    int n;
+    pending pending[MAX_PENDING]; /* [n], the oldest first */
 };
 
-static void drop(pending *p)
+/* Removes a connection, and returns its socket. */
+static int take(yk_listener *l, int i)
 {
-    if (p->since > 0.0)
-        close(p->fd);
-    p->since = 0.0;
+    const int fd = l->pending[i].fd;
+    memmove(&l->pending[i], &l->pending[i + 1], (size_t)(--l->n - i) * sizeof *l->pending);
+    return fd;
 }
 
 yk_status yk_listener_create(const char *address, int listen_fd, const char *token, yk_listener **out)
@@ -160,8 +162,8 @@ void yk_listener_free(yk_listener *l)
 {
     if (!l)
         return;
-    for (int i = 0; i < MAX_PENDING; i++)
-        drop(&l->pending[i]);
+    while (l->n)
+        close(take(l, 0));
     if (l->fd >= 0)
         close(l->fd);
     free(l);
@@ -182,13 +184,12 @@ static void accept_new(yk_listener *l)
     static const int at_once = 64; /* the caller has other work */
     for (int fd, i = 0; i < at_once && (fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
          i++) {
-        pending *p = l->pending; /* the oldest */
-        for (int k = 1; k < MAX_PENDING; k++)
-            p = l->pending[k].since < p->since ? &l->pending[k] : p;
-        drop(p);
+        if (l->n == MAX_PENDING)
+            close(take(l, 0));
+        pending *p = &l->pending[l->n++];
         *p = (pending){.fd = fd, .since = yk_now()};
         if ((!*l->token && !same_user(fd)) || !make_opening(&p->own) || !send_now(fd, &p->own, sizeof p->own))
-            drop(p);
+            close(take(l, l->n - 1));
     }
 }
 
@@ -212,28 +213,23 @@ static int continue_handshake(const yk_listener *l, pending *p)
 /* Looks only at connections that are ready, without a system call for the others: strangers may keep many of them open. */
 int yk_listener_accept(yk_listener *l, double seconds, yk_hello *out)
 {
-    struct pollfd at[MAX_PENDING + 1] = {{.fd = l->fd, .events = POLLIN}};
-    pending *of[MAX_PENDING + 1];
-    nfds_t n = 1;
-    for (pending *p = l->pending; p < l->pending + MAX_PENDING; p++)
-        if (p->since > 0.0) {
-            of[n] = p;
-            at[n++] = (struct pollfd){.fd = p->fd, .events = POLLIN};
-        }
-    poll(at, n, (int)ceil(seconds * 1e3));
+    struct pollfd at[MAX_PENDING + 1];
+    for (int i = 0; i < l->n; i++)
+        at[i] = (struct pollfd){.fd = l->pending[i].fd, .events = POLLIN};
+    at[l->n] = (struct pollfd){.fd = l->fd, .events = POLLIN};
+    poll(at, (nfds_t)l->n + 1, (int)ceil(seconds * 1e3));
     const double now = yk_now();
-    for (nfds_t i = 1; i < n; i++) {
-        pending *p = of[i];
+    for (int i = l->n; i-- > 0;) {
+        pending *p = &l->pending[i];
         const bool late = now - p->since > handshake_timeout;
         const int result = late ? -1 : at[i].revents ? continue_handshake(l, p) : 0, on = 1;
+        if (result > 0) {
+            *out = p->theirs.second.hello;
+            setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
+            return take(l, i);
+        }
         if (result < 0)
-            drop(p);
-        if (result < 1)
-            continue;
-        *out = p->theirs.second.hello;
-        *p = (pending){0};
-        setsockopt(at[i].fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
-        return at[i].fd;
+            close(take(l, i));
     }
     accept_new(l);
     return -1;
