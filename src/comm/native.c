@@ -58,6 +58,8 @@ static size_t ring_write(const yk__native *t, yk__native_peer *p, const struct i
         if (k < part[i].iov_len)
             break;
     }
+    if (sent)
+        yk_ring_notify(&p->out);
     return sent;
 }
 
@@ -118,6 +120,7 @@ static void pump_out(yk__native *t, yk__native_peer *p)
             o->done = true;
         }
     }
+    t->output |= !TAILQ_EMPTY(&p->outputs) && !is_lost(t, p);
 }
 
 static void queue(yk__native *t, yk__message *m, yk__frame_kind kind)
@@ -324,9 +327,10 @@ static void read_events(yk__native *t)
     const int n = epoll_wait(t->epoll, event, 64, 0);
     for (int i = 0; i < n; i++) {
         yk__native_peer *p = &t->peer[(uint32_t)event[i].data.u64];
+        t->input = true;
         if (event[i].data.u64 >> 32 == YK__EVENT_SOCKET) {
             pump_in(t, p);
-        } else {
+        } else { /* it may have written something without a notification */
             p->exited = true;
             epoll_ctl(t->epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
         }
@@ -344,11 +348,16 @@ static bool has_input(const yk__native *t, const yk__native_peer *p)
 static void progress(yk__native *t)
 {
     static const unsigned rarely = 256; /* deaths of processes that share memory */
+    const uint64_t notified = t->segment.at ? yk_segment_notified(&t->segment) : 0;
     if (t->watched || t->polls++ % rarely == 0)
         read_events(t);
-    for (yk__native_peer *p = t->peer; p < t->peer + t->npeers; p++) {
+    const bool input = t->input || notified != t->notified, output = t->output;
+    t->notified = notified;
+    t->input = t->output = false;
+    for (yk__native_peer *p = t->peer; (input || output) && p < t->peer + t->npeers; p++) {
         if (has_input(t, p))
             pump_in(t, p);
+        t->input |= has_input(t, p);
         if (!TAILQ_EMPTY(&p->outputs))
             pump_out(t, p);
     }
@@ -399,19 +408,11 @@ void yk__native_free(yk__native *t)
     free(t);
 }
 
-static bool has_output(const yk__native *t)
-{
-    bool any = false;
-    for (const yk__native_peer *p = t->peer; p < t->peer + t->npeers; p++)
-        any |= !TAILQ_EMPTY(&p->outputs) && !is_lost(t, p);
-    return any;
-}
-
 /* Waits until all bytes have left this process. */
 static void flush(yk__native *t, double seconds)
 {
     const double until = yk_now() + seconds;
-    for (progress(t); has_output(t) && yk_now() < until; progress(t))
+    for (progress(t); t->output && yk_now() < until; progress(t))
         yk_sleep(5e-5);
 }
 

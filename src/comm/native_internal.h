@@ -26,6 +26,10 @@ size_t yk_ring_write(const yk_segment *s, int sender, const void *data, size_t n
 size_t yk_ring_read(const yk_segment *s, int sender, void *out, size_t n);
 bool yk_ring_is_empty(const yk_segment *s, int sender);
 
+/* Tells the receiver that there is something to read: it does not look into the rings of hundreds of senders each time. */
+void yk_ring_notify(const yk_segment *s);
+uint64_t yk_segment_notified(const yk_segment *s); /* how often */
+
 /* native_socket.c: authenticated connections */
 
 typedef struct yk_listener yk_listener;
@@ -127,6 +131,9 @@ typedef struct {
     int epoll;
     int watched; /* descriptors in epoll */
     unsigned polls;
+    uint64_t notified;          /* the notifications so far */
+    bool input;                 /* there may be more, in a ring, or read ahead from a socket */
+    bool output;                /* something could not be sent yet */
     double events_at;           /* when native_lost() read the last events */
     struct yk__messages stored; /* of all peers */
     LIST_HEAD(yk__requests, yk__message) requests;

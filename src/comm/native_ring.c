@@ -29,7 +29,7 @@ static size_t ring_bytes(int senders)
     return bytes;
 }
 
-/* Rings begin on a page: a page that is not used is not allocated. */
+/* A ring begins at the end of a page: a page that is not used is not allocated. The first page begins with the notifications. */
 static size_t ring_stride(const yk_segment *s)
 {
     return s->ring + PAGE;
@@ -110,4 +110,14 @@ bool yk_ring_is_empty(const yk_segment *s, int sender)
     ring *r = ring_of(s, sender);
     return atomic_load_explicit(&r->written, memory_order_acquire) ==
            atomic_load_explicit(&r->read, memory_order_relaxed);
+}
+
+void yk_ring_notify(const yk_segment *s)
+{
+    atomic_fetch_add((_Atomic uint64_t *)(void *)s->at, 1);
+}
+
+uint64_t yk_segment_notified(const yk_segment *s)
+{
+    return atomic_load((_Atomic uint64_t *)(void *)s->at);
 }
