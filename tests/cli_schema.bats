@@ -54,13 +54,13 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     expect 0
     mv out all
     try eval --checkpoint run --data "csv:day1.csv$model&fit=day1.csv"
-    expect 0 "fit has no effect: means and values are those of the model"
+    expect 0 "fit has no effect: the model's own means and values are used"
     cmp out all
     table price,clicked >other.csv
     for job in "" "--launch 2 --batch 10"; do
         # shellcheck disable=SC2086
         try train --model logreg --data "csv:day1.csv$model&fit=other.csv" --warm-start run --epochs 1 --out none $job
-        expect 0 "fit has no effect: means and values are those of the model"
+        expect 0 "fit has no effect: the model's own means and values are used"
         [ "$(grep -c "fit has no effect" err)" -eq 1 ]
     done
 }

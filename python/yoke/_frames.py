@@ -67,7 +67,7 @@ def stream_of(x):
     """The address of an ArrowArrayStream, and an object that must live as long as it is used."""
     names = x.columns if is_pandas(x) else getattr(getattr(x, "schema", None), "names", ())
     for name in names() if callable(names) else names:
-        if "\0" in str(name):  # pyarrow would cut it, and polars end the process
+        if "\0" in str(name):  # pyarrow truncates it; polars aborts the process
             from ._native import UsageError
             raise UsageError(f"the name of the column {name!r} contains a null character: rename it")
     if is_pandas(x):

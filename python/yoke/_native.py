@@ -358,7 +358,7 @@ def _check_columns(x):
 def _is_missing(label):
     """None, NaN, NaT or pandas.NA, which is equal to nothing, not even to itself."""
     equal = label == label
-    return label is None or not isinstance(equal, (bool, np.bool_)) or not equal
+    return label is None or type(label).__name__ == "NAType" or (isinstance(equal, (bool, np.bool_)) and not equal)
 
 
 def check_present(labels):

@@ -51,7 +51,7 @@ def sweep(grid, search="grid", *, repeats=1, runs=None, seconds=None, examples=N
     options   the options that all runs share, as for yoke.train(): model="softmax", data="idx:mnist", epochs=8. Data must be a spec
 
     Each dict has the options of the grid, seed, state ("done", "diverged", "failed", "not run"), error, directory (None without `out`),
-    with "halving" the rung that the run reached, the numbers of runs.csv and of its summary, None if unknown, as test_loss of a run
+    with "halving" the rung that the run reached, the numbers of runs.csv and of its summary, None if unknown, such as test_loss of a run
     that diverged: pandas.DataFrame(yoke.sweep(...)).
     """
     import tempfile  # here, so that the package is imported quickly

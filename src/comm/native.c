@@ -91,7 +91,7 @@ static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, si
 
 /* ---- output ---- */
 
-/* Sends header and bytes, or the CRC, to which bytes are added when they were sent, while they are in the cache. */
+/* Sends some of the header and the bytes, or of the CRC. The CRC of a piece is computed as soon as it was sent: it is in the cache. */
 static size_t send_some(const yk__native *t, yk__native_peer *p, yk__message *o)
 {
     const size_t begin = sizeof o->header, head = o->sent < begin ? begin - o->sent : 0,
@@ -108,6 +108,12 @@ static size_t send_some(const yk__native *t, yk__native_peer *p, yk__message *o)
     return sent;
 }
 
+static void free_message(yk__message *m)
+{
+    free(m->buf);
+    free(m);
+}
+
 /* Sends as much as possible. */
 static void pump_out(yk__native *t, yk__native_peer *p)
 {
@@ -118,6 +124,8 @@ static void pump_out(yk__native *t, yk__native_peer *p)
         if (o->sent == frame_bytes(p, &o->header)) {
             TAILQ_REMOVE(&p->outputs, o, entry);
             o->done = true;
+            if (o->stored)
+                free_message(o);
         }
     }
     t->output |= !TAILQ_EMPTY(&p->outputs) && !is_lost(t, p);
@@ -149,8 +157,7 @@ static void release_stored(yk__native *t, yk__message *s)
 {
     TAILQ_REMOVE(&t->stored, s, entry);
     t->peer[s->peer].stored_bytes -= s->bytes;
-    free(s->buf);
-    free(s);
+    free_message(s);
 }
 
 static void deliver(yk__native *t, yk__message *s, yk__message *r)
@@ -258,13 +265,13 @@ static bool end_frame(yk__native *t, yk__native_peer *p)
     return true;
 }
 
-/* Reads the bytes of a message; those of one that is too long for its receiver, or was abandoned, go nowhere. */
+/* Reads the bytes of a message; those of one that is too long for its receiver, or was abandoned, are discarded. */
 static size_t read_payload(yk__native *t, yk__native_peer *p, size_t at, size_t n)
 {
-    char nowhere[4096];
+    char discarded[4096];
     const bool fits = p->message && n <= p->message->bytes;
-    char *to = fits ? p->message->buf + at : nowhere;
-    const size_t max = fits ? PIECE : sizeof nowhere,
+    char *to = fits ? p->message->buf + at : discarded;
+    const size_t max = fits ? PIECE : sizeof discarded,
                  got = stream_read(t, p, to, n - at < max ? n - at : max);
     if (!p->shares_memory)
         p->crc = yk_crc32c_add(p->crc, to, got);
@@ -378,6 +385,11 @@ static void free_requests(yk__native *t)
 static void clear_peer(yk__native *t, yk__native_peer *p)
 {
     p->message = NULL;
+    for (yk__message *o = TAILQ_FIRST(&p->outputs), *next; o; o = next) {
+        next = TAILQ_NEXT(o, entry);
+        if (o->stored)
+            free_message(o);
+    }
     TAILQ_INIT(&p->outputs);
     TAILQ_INIT(&p->posted);
     for (yk__message *s = TAILQ_FIRST(&t->stored), *next; s; s = next) {
@@ -547,20 +559,36 @@ static char *native_take(void *self, int peer, int tag, size_t *bytes_out)
     return data;
 }
 
+/* The first message to a peer, if a part of it was sent: a copy, with its bytes. Other messages may follow its rest. */
+static yk__message *begun_output(const yk__native_peer *p, bool *ok)
+{
+    const yk__message *o = TAILQ_FIRST(&p->outputs);
+    if (!o || !o->sent)
+        return NULL;
+    yk__message *copy = malloc(sizeof *copy);
+    char *buf = malloc(o->bytes + 1);
+    if (!copy || !buf) {
+        free(copy);
+        free(buf);
+        *ok = false;
+        return NULL;
+    }
+    *copy = *o;
+    copy->buf = memcpy(buf, o->buf, o->bytes);
+    copy->stored = true;
+    return copy;
+}
+
 static void native_abandon(void *self)
 {
     yk__native *t = self;
     for (int i = 0; i < t->npeers; i++) {
-        yk__message *o = TAILQ_FIRST(&t->peer[i].outputs);
-        TAILQ_INIT(&t->peer[i].outputs);
-        if (o && o->sent) /* other messages may follow its rest */
-            TAILQ_INSERT_HEAD(&t->peer[i].outputs, o, entry);
-    }
-    flush(t, 1.0);
-    for (int i = 0; i < t->npeers; i++) {
         yk__native_peer *p = &t->peer[i];
-        const bool usable = !is_lost(t, p) && TAILQ_EMPTY(&p->outputs);
+        bool usable = !is_lost(t, p);
+        yk__message *begun = begun_output(p, &usable);
         clear_peer(t, p);
+        if (begun)
+            TAILQ_INSERT_TAIL(&p->outputs, begun, entry);
         p->broken = !usable; /* usable peers still have to be told that the job ends */
     }
     free_requests(t);
@@ -594,7 +622,8 @@ static int native_peers(void *self)
     yk_hello hello;
     for (int fd; t->listener && t->npeers < YK_MAX_JOINED &&
                  (fd = yk_listener_accept(t->listener, 0.0, &hello)) >= 0;)
-        yk__native_add_peer(t, fd, 0);
+        if (yk__native_add_peer(t, fd, 0))
+            close(fd);
     return t->npeers;
 }
 

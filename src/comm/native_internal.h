@@ -26,9 +26,9 @@ size_t yk_ring_write(const yk_segment *s, int sender, const void *data, size_t n
 size_t yk_ring_read(const yk_segment *s, int sender, void *out, size_t n);
 bool yk_ring_is_empty(const yk_segment *s, int sender);
 
-/* Tells the receiver that there is something to read: it does not look into the rings of hundreds of senders each time. */
+/* Tells the receiver that there is data, so that it need not scan all rings on each poll. */
 void yk_ring_notify(const yk_segment *s);
-uint64_t yk_segment_notified(const yk_segment *s); /* how often */
+uint64_t yk_segment_notified(const yk_segment *s); /* the number of notifications so far */
 
 /* native_socket.c: authenticated connections */
 
@@ -52,7 +52,7 @@ yk_status yk_listener_create(const char *address, int listen_fd, const char *tok
 int yk_listener_port(const yk_listener *l); /* 0: a Unix socket */
 void yk_listener_free(yk_listener *l);      /* NULL is fine */
 
-/* Waits until there is something to do, or for so many seconds, and works on all connections. Returns a socket (non-blocking) that
+/* Waits until there is something to do, for up to `seconds`, and works on all connections. Returns a socket (non-blocking) that
  * is authenticated; -1: none yet. */
 int yk_listener_accept(yk_listener *l, double seconds, yk_hello *out);
 
@@ -124,7 +124,7 @@ typedef struct {
     _Atomic bool started;       /* its ranks are connected */
     _Atomic bool leaving, told; /* before that: a rank was stopped by a signal; rank 0 has told the others */
     double timeout, until;      /* for all processes to start: seconds; a time */
-    yk_hello *hello;            /* [job.size] what the ranks said about themselves; behind the peers */
+    yk_hello *hello;            /* [job.size] what the ranks said about themselves; stored after the peers */
     int npeers, max_peers;
     yk_segment segment; /* others write to it */
     yk_listener *listener;
@@ -132,7 +132,7 @@ typedef struct {
     int watched; /* descriptors in epoll */
     unsigned polls;
     uint64_t notified;          /* the notifications so far */
-    bool input;                 /* there may be more, in a ring, or read ahead from a socket */
+    bool input;                 /* unread data may remain in a ring, or in the buffer of a socket */
     bool output;                /* something could not be sent yet */
     double events_at;           /* when native_lost() read the last events */
     struct yk__messages stored; /* of all peers */

@@ -29,7 +29,8 @@ static size_t ring_bytes(int senders)
     return bytes;
 }
 
-/* A ring begins at the end of a page: a page that is not used is not allocated. The first page begins with the notifications. */
+/* The header of a ring is at the end of a page, so that its data begins a page: untouched pages are never allocated. The counter
+ * of notifications is at the start of the first page. */
 static size_t ring_stride(const yk_segment *s)
 {
     return s->ring + PAGE;

@@ -178,13 +178,13 @@ yk_status yk__native_add_peer(yk__native *t, int fd, pid_t pid)
 {
     const int index = t->npeers;
     yk__native_peer *p = &t->peer[index];
-    p->fd = fd;
     if (fd >= 0 && !watch(t, fd, YK__EVENT_SOCKET, index))
         return yk_fail(YK_ESYSTEM, "cannot add a connection to epoll: %s", strerror(errno));
+    p->fd = fd;
     t->watched += fd >= 0;
     if (fd < 0 && index != t->job.rank) { /* shares memory: the kernel says when its process ends */
         p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-        p->exited = p->pidfd < 0 && errno == ESRCH;
+        p->exited = t->input = p->pidfd < 0 && errno == ESRCH;
         if (p->pidfd >= 0)
             watch(t, p->pidfd, YK__EVENT_PROCESS, index);
     }

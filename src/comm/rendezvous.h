@@ -33,7 +33,7 @@ typedef struct {
 /* YK_EUSAGE: the error names the variable and the remedy. */
 yk_status yk_rendezvous_read(yk_rendezvous *out);
 
-/* Whether an engine has set all variables that it should. */
+/* Whether a launcher has set all variables that yoke needs. */
 bool yk_rendezvous_is_complete(void);
 
 /* Reads the token and removes it from the environment. Processes of Slurm without one share RUN/token, which rank 0 creates;

@@ -7,9 +7,9 @@
  * comm.h does the rest, in the same way for all: traffic counters, waits, deadlines, heartbeats, collectives. It uses
  * the table set for its thread (yk_transport_set), or else the one that the job's engine suggests (rendezvous.h).
  *
- * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start() and those
- * that end the job. Several threads may call them, one at a time. Between two peers, messages with the same tag arrive in the order
- * in which they were sent, as in MPI. No other order is guaranteed.
+ * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start() and
+ * stop(). Several threads may call them, one at a time. Between two peers, messages with the same tag arrive in the order in which
+ * they were sent, as in MPI. No other order is guaranteed.
  *
  * A plug-in includes no other header of yoke. If the table changes, change YK_MPI_PLUGIN_SYMBOL.
  */
@@ -54,8 +54,7 @@ typedef struct {
 
     /* peer < 0: any rank of the job. */
     int (*probe)(void *self, int peer, int tag, bool *found_out, yk_arrival *out);
-    /* Ends all requests that are not done: their buffers can be freed. It may wait a second until the rest of a message is sent.
-     * NULL: not supported, the process must end soon. */
+    /* Ends all requests that are not done: their buffers can be freed. NULL: not supported, the process must end soon. */
     void (*abandon)(void *self);
 
     /* Whether a peer has ended, or its connection is lost. Requests that concern it never complete. NULL: not known. */

@@ -158,7 +158,8 @@ const yk_option yk_options[] = {
      "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "
      "dropped"},
     {"local-steps", "H", INTEGER(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
-     "local SGD: each process trains independently for H steps, then the parameters are averaged; async: 1/N "
+     "local SGD: each process trains independently for H steps, then the parameters are averaged, weighted "
+     "by examples; async: 1/N "
      "of the delta of each of N processes is added. --eval-every and --checkpoint-every end a round early, "
      "which "
      "changes results slightly"},

@@ -271,6 +271,6 @@ yk_status yk__tabular_match(yk_tabular *t)
             t->column[i] = NULL;
     }
     if (yk_spec_text(&t->base.parsed, "fit"))
-        yk_note("%s: fit has no effect: means and values are those of the model", t->base.spec);
+        yk_note("%s: fit has no effect: the model's own means and values are used", t->base.spec);
     return YK_OK;
 }

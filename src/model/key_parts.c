@@ -58,8 +58,8 @@ void yk__key_parts_rows(const yk__key_parts *p, int me, size_t *begin_out, size_
 }
 
 /* The keys of a cache line of parameters have one owner: then no other thread writes to this line. But the first keys, which are
- * often the most frequent ones (core/keymap.h), have different owners; so have all keys, if by line one owner had too many
- * entries. */
+ * often the most frequent ones (core/keymap.h), are divided individually; so are all keys, if one thread had twice its share of a
+ * batch. */
 static size_t owner_of(const yk__key_parts *p, uint32_t key)
 {
     enum { FIRST = 256, LINE = 16 };
@@ -180,7 +180,7 @@ yk_status yk__key_parts_number(yk__key_parts *p)
         entries += part->nslots;
         most = part->nslots > most ? part->nslots : most;
     }
-    p->uneven |= most * (size_t)p->used > 2 * entries;
+    p->uneven |= entries > 64 * (size_t)p->used && most * (size_t)p->used > 2 * entries;
     return YK_OK;
 }
 

@@ -35,8 +35,9 @@
 typedef struct yk__key_part yk__key_part;
 
 typedef struct {
-    int threads, used;  /* used: of these, for the current batch */
-    bool uneven;        /* in an earlier batch, one thread had twice its share of the entries */
+    int threads, used; /* used: of these, for the current batch */
+    bool
+        uneven; /* keys are divided individually: in an earlier batch, one thread had twice its share of the entries */
     yk__key_part *part; /* [threads] */
     uint32_t *count;    /* [max_batch] 0, 1, 2 ... */
     const yk_batch *batch;
@@ -45,11 +46,10 @@ typedef struct {
     yk_batch renumbered;
 } yk__key_parts;
 
-/* The entries of one owner in some rows of the batch: each is a row of its own, unless all rows have one owner. */
+/* The entries of one owner in some rows of the batch: a list; with one thread, whole rows. */
 typedef struct {
     yk_batch batch;
-    const uint32_t
-        *at; /* [batch.n] the row of each entry, in the batch of all threads; NULL: row i is row begin + i */
+    const uint32_t *at;   /* [batch.n] the row of each entry, in the batch of all threads; NULL: whole rows */
     const uint32_t *slot; /* [entries] the number of its key among those of the owner */
 } yk__key_share;
 

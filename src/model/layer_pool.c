@@ -30,7 +30,7 @@ static bool tiled(const yk__layer *l)
     return l->kernel_h == l->stride && l->in_edge.height == l->out_edge.height * l->stride;
 }
 
-/* The lines of windows of this thread; planes, if lines would share pixels. */
+/* This thread's rows of windows. Backward, if these overlap or leave a remainder: whole channels. */
 static void run(const yk__layer *l, const yk__pass *ctx, bool back)
 {
     const yk__edge *in = &l->in_edge, *out = &l->out_edge;

@@ -365,7 +365,7 @@ static void evaluation_text(const yk_evaluation *e, int drop, yk_text *out)
         yk_text_print(out, ", AUC %.4f", m->test_auc);
 }
 
-/* Leaves something out if the window is narrow. A window that is too narrow for the rest wraps it. */
+/* Leaves something out if the window is narrow. In one that is too narrow even for the rest, the line wraps. */
 static void print_evaluation(const yk_evaluation *e)
 {
     yk_text line = {0};

@@ -503,8 +503,8 @@ yk_status yk_exchange_mean(yk_exchange *x, const yk_round *round, float *array)
                  all = (double)round->examples + round->extra_weight;
     const float factor = own->examples ? yk_copy_factor(weight, all, round->trained) : 0.0f,
                 mean = 1.0f / (float)round->trained;
-    for (size_t i = 0; i < x->nparams; i++)
-        array[i] *= factor;
+    for (size_t i = 0; factor != 1.0f && i < x->nparams; i++)
+        array[i] = factor > 0.0f ? array[i] * factor : 0.0f;
     x->dense = array;
     x->final = 0;
     const yk_status st = finish(x);

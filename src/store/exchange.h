@@ -67,7 +67,8 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_
 /* The totals of a round without gradients. */
 yk_status yk_exchange_headers(yk_exchange *x, const yk_step_result *own, yk_round *out);
 
-/* After the totals of a round with examples: replaces an array [nparams] with its mean over the ranks, weighted by examples. */
+/* Call it after yk_exchange_headers() if the round has examples. Replaces an array [nparams] with its mean over the ranks, weighted
+ * by examples. */
 yk_status yk_exchange_mean(yk_exchange *x, const yk_round *round, float *array);
 
 /* A round of all ranks is over. Updates the phases of the thread that took part (NULL: not measured). */

@@ -52,8 +52,8 @@ void yk_copy_begin(yk_local *copy, size_t keys, float *const *values, uint64_t s
 /* Replaces these values with their deltas. The copy gets the old values again. */
 void yk_copy_end(yk_local *copy, size_t keys, float *const *values);
 
-/* The factor of one of n copies in their sum: their mean is weighted by the examples that they were trained on, as the mean of a
- * gradient is, and those without examples do not count. weight, all: the weights of its examples, and of those of all copies. */
+/* What one of n copies is multiplied by before they are added and divided by n: the mean is then weighted by examples, as the mean
+ * of a gradient is. n: those with examples. weight, all: the weights of its examples, and of those of all copies. */
 static inline float yk_copy_factor(double weight, double all, int n)
 {
     return all > 0.0 ? (float)(weight * n / all) : 1.0f;

@@ -249,7 +249,7 @@ static yk_status prepare_round(yk_server *s)
     return any ? place_keys(s, pull) : YK_OK;
 }
 
-/* The totals of the gradients that have arrived; and their sums: all of them 0. */
+/* Computes the totals of the gradients that have arrived, and clears their sums. */
 static yk_status begin_sum(yk_server *s)
 {
     yk__pull *pull[YK__MAX_WORKERS];

@@ -20,7 +20,7 @@ typedef struct {
     yk__due due;
     bool parameters; /* they are needed: for an evaluation, for a checkpoint, or at the end */
     bool savable;    /* it has all that a checkpoint needs, which is due or may be that of the best model */
-    bool evaluated;  /* and reported, if that is due */
+    bool evaluated;  /* and reported if due */
     bool saved;      /* a checkpoint was written, or at least begun */
     bool initial;    /* they are in `whole` already */
     bool repeated;   /* this step was evaluated and reported before */
@@ -198,8 +198,8 @@ static yk_status wait_for_snapshot(chief *c)
     return st;
 }
 
-/* Waits for the thread. The evaluation is reported before it is saved, because a run that resumes from the checkpoint does not
- * repeat it. */
+/* Waits for the thread, and may start the next one. The evaluation is reported before the checkpoint is written, because a run that
+ * resumes from the checkpoint does not repeat it. */
 static yk_status advance(chief *c, yk_status so_far)
 {
     yk__trainer *t = c->t;
@@ -225,7 +225,7 @@ static yk_status advance(chief *c, yk_status so_far)
     return waited ? waited : st;
 }
 
-/* Until the snapshot is evaluated and saved, even if the job has failed. */
+/* Finishes evaluating and saving the snapshot, even if the job has failed. */
 static yk_status finish(chief *c, yk_status so_far)
 {
     yk__saved_error first;
@@ -260,7 +260,7 @@ static bool is_due(const chief *c)
     return c->due.eval || c->due.save;
 }
 
-/* Advances the snapshot if its thread is done, and takes the one that is due. */
+/* Advances the snapshot if its thread is done, and begins the one that is due. */
 static yk_status poll_snapshot(chief *c)
 {
     yk_status st = YK_OK;

@@ -49,10 +49,11 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
             t->data_check.large.size);
     /* no update was applied; other asynchronous workers may have applied one that this worker did not count */
     if (step == t->result->resumed_from && (t->plan->lockstep || t->plan->workers == 1 || t->config->init))
-        return yk_fail(YK_EDIVERGED,
-                       "%s is %g before the first update, so the initial parameters are too large: use a "
-                       "smaller --init, --init-bias, another --warm-start or larger --standardize deviations",
-                       what, value);
+        return yk_fail(
+            YK_EDIVERGED,
+            "%s is %g before the first update, so the initial parameters are too large: use a "
+            "smaller --init or --init-bias, another --warm-start, or larger deviations in --standardize",
+            what, value);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g (default %g) is too large "
                    "for this data%s; use a smaller --lr%s%s%s%s",
