@@ -8,7 +8,7 @@ _yoke() {
     if [[ -z $words && $current == -* ]]; then
         # shellcheck disable=SC2086  # "data gen" is two words
         words=$("${COMP_WORDS[0]}" $command --help 2>/dev/null |
-            grep -oE '^ +(-[a-z], )?--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+')
+            grep -oE '^ {1,8}(-[a-z], )?--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+')
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }

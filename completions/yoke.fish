@@ -3,7 +3,7 @@ function __yoke_options
     set -l words (commandline -opc)
     set -l command $words[2]
     test "$command" = data; and set command data $words[3]
-    yoke $command --help 2>/dev/null | string match -rg -- '^ +(?:-[a-z], )?(--[a-z0-9-]+)'
+    yoke $command --help 2>/dev/null | string match -rg -- '^ {1,8}(?:-[a-z], )?(--[a-z0-9-]+)'
 end
 function __yoke_values
     set -l words (commandline -opc)
